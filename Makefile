@@ -1,0 +1,71 @@
+# make run   build the broker, start it, and show what to try
+# make test  run the tests
+# The rest is for those who change Skep; docs/development.md says more.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
+
+.PHONY: run build test race lint fuzz crash demo bench bench-quick bench-compare cover tidy-check clean
+
+run: build
+	@./bin/skep serve & pid=$$!; \
+	trap 'kill $$pid 2>/dev/null; wait $$pid' INT TERM; \
+	sh docs/first-steps.sh; \
+	wait $$pid
+
+build:
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/skep ./cmd/skep
+
+test:
+	$(GO) test -shuffle=on ./...
+
+race:
+	GOMAXPROCS=4 $(GO) test -race -shuffle=on ./...
+
+lint:
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+FUZZTIME ?= 10s
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+ROUNDS ?= 40
+crash: build
+	$(GO) run ./bench/crash --skep bin/skep --mode all --rounds $(ROUNDS)
+
+demo: build
+	$(GO) run ./bench/demo --skep bin/skep
+
+bench: build
+	$(GO) run ./bench --skep bin/skep
+
+bench-quick: build
+	$(GO) run ./bench --skep bin/skep --quick
+
+# make bench-compare REF=main compares the Go benchmarks of the work tree with REF.
+REF ?= HEAD
+bench-compare:
+	@dir=$$(mktemp -d) && git worktree add -q $$dir $(REF) && \
+	(cd $$dir && $(GO) test -run '^$$' -bench . -count 10 ./... > $$dir.old); \
+	$(GO) test -run '^$$' -bench . -count 10 ./... > $$dir.new; \
+	git worktree remove --force $$dir; \
+	$(GO) run $(BENCHSTAT) $$dir.old $$dir.new
+
+cover:
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./... && $(GO) tool cover -func=cover.out | tail -1
+
+tidy-check:
+	$(GO) mod tidy -diff
+
+clean:
+	rm -rf bin cover.out
