@@ -1,0 +1,37 @@
+// Package partition keeps the logs of partitions: what was pushed and is no longer
+// in the broker's memory.
+//
+// Open takes the list of segments that the caller's catalogue knows, cuts what a
+// crashed checkpoint left behind them and removes segments nobody knows. A
+// checkpoint hands the tails of all partitions to File. Small tails of a queue go,
+// sorted by partition, into its shared segment as one run; a large one goes to a
+// segment that its partition has for itself. File syncs what it wrote and returns
+// for each partition a pointer to its newest index entry and for each segment its
+// new length. Once the caller has recorded both, and not before, Read finds the
+// batches from that pointer. If the caller dies in between, the next Open has the
+// old lengths and cuts what was added. Drop unlinks the segments of a queue.
+//
+// Per partition a Store remembers nothing, only what was read lately, within
+// Options.CacheBytes. So a million partitions cost the 12 bytes of pointer that the
+// caller keeps of each.
+//
+// # Locks and owners
+//
+// A Store has no goroutine of its own; File starts writers and waits for them.
+// Store.mu guards the segment list, files.mu the open files, cache.mu the cache.
+// None is held while another is taken, nor across any call into the file system.
+// Whoever reads holds a reference to the open file, and a file that was dropped or
+// pushed out by others closes with the last reference.
+//
+// # Design
+//
+// File first decides where every byte goes (plan.go), without writing, then writes
+// one segment a goroutine. The plan needs the place of an entry before it is
+// written, because the entry after it points there; and a File that fails has only
+// a plan to forget. Bytes already written lie past the valid length of their
+// segment, where the next File cuts them.
+//
+// A segment whose sync has failed is never written again: the kernel may have
+// dropped the pages and report success the next time. What it held before stays
+// readable, for that was synced.
+package partition
