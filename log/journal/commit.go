@@ -1,0 +1,135 @@
+package journal
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// commit is the committer: it alone writes and syncs the log.
+func (j *Journal) commit() {
+	// A stopped timer: armed when frames wait that nobody waits for.
+	lazy := time.NewTimer(lazyDelay)
+	lazy.Stop()
+	var tick <-chan time.Time
+	if j.o.Sync == SyncInterval {
+		t := time.NewTicker(j.o.Interval)
+		defer t.Stop()
+		tick = t.C
+	}
+	dirty := false
+	var lastWarn time.Time
+	for {
+		select {
+		case <-j.wakeC:
+			j.letWaitersGather()
+		case <-j.lazyC:
+			lazy.Reset(lazyDelay)
+			continue
+		case <-lazy.C:
+		case <-tick:
+			if dirty {
+				j.settle(nil, j.sync(&lastWarn))
+				dirty = false
+			}
+			continue
+		case r := <-j.rotateC:
+			j.switchTo(r, &lastWarn)
+			dirty = false
+			continue
+		case <-j.stopC:
+			g := j.swap()
+			j.settle(g, j.write(g, true, &lastWarn))
+			return
+		}
+		g := j.swap()
+		j.settle(g, j.write(g, j.o.Sync == SyncGroup || g.barrier, &lastWarn))
+		dirty = j.o.Sync != SyncGroup
+	}
+}
+
+// letWaitersGather yields while the open group keeps growing; see maxYields.
+func (j *Journal) letWaitersGather() {
+	before := -1
+	for range maxYields {
+		j.mu.Lock()
+		n := j.open.frames
+		j.mu.Unlock()
+		if n == before {
+			return
+		}
+		before = n
+		runtime.Gosched()
+	}
+}
+
+// swap takes the open group and puts an empty one in its place. It takes the waiters
+// together with their bytes, so nobody is released whose bytes were not in the sync.
+func (j *Journal) swap() *group {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	g := j.open
+	j.chunk = j.chunk[len(g.buf):]
+	j.open = j.newGroup(0)
+	j.lazy = false
+	return g
+}
+
+func (j *Journal) write(g *group, sync bool, lastWarn *time.Time) error {
+	if err := j.Err(); err != nil {
+		return err
+	}
+	if g.frames > 0 {
+		if _, err := j.log.AppendFramed(g.buf); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		j.stats.groups.Add(1)
+		j.stats.frames.Add(int64(g.frames))
+		j.stats.bytes.Add(int64(len(g.buf)))
+	} else if j.o.Sync == SyncGroup {
+		return nil // an empty Flush: everything before it is synced
+	}
+	if !sync {
+		return nil
+	}
+	return j.sync(lastWarn)
+}
+
+func (j *Journal) sync(lastWarn *time.Time) error {
+	start := time.Now()
+	if err := j.log.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	took := time.Since(start)
+	j.stats.syncs.Add(1)
+	j.stats.syncNs.Add(int64(took))
+	if took >= slowSync && time.Since(*lastWarn) >= time.Second {
+		*lastWarn = time.Now()
+		j.o.Logger.Warn().Str("took", took.String()).Str("path", j.o.Dir).Msg("slow sync of the commit journal")
+	}
+	return nil
+}
+
+// settle releases the waiters of g, and poisons the journal when err is not nil.
+func (j *Journal) settle(g *group, err error) {
+	if err != nil {
+		err = j.fail(err)
+	}
+	if g != nil {
+		g.err = err
+		close(g.doneC)
+	}
+}
+
+// fail makes the first failure stick and returns the sticky error.
+func (j *Journal) fail(err error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = fmt.Errorf("%w: %w", ErrFailed, err)
+		close(j.failedC)
+		j.wakeAdmit()
+		j.o.Logger.Error().Err(err).Str("path", j.o.Dir).Msg("commit journal failed, no further writes")
+	}
+	return j.err
+}

@@ -1,0 +1,180 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/skepmq/skep/log/wal"
+)
+
+// replay hands the entries of every unfiled generation to fn, and removes the filed
+// ones. It returns the newest generation's number. Only the newest may have a torn
+// tail: its successor was started after the last sync of any other.
+func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last uint64, err error) {
+	if err := j.o.FS.MkdirAll(j.o.Dir); err != nil {
+		return 0, err
+	}
+	names, err := j.o.FS.List(j.o.Dir)
+	if err != nil {
+		return 0, fmt.Errorf("list journal: %w", err)
+	}
+	var found []uint64 // List sorts, and the names have one width
+	for _, name := range names {
+		n, err := strconv.ParseUint(name, 10, 64)
+		if err != nil || len(name) != 20 {
+			return 0, fmt.Errorf("journal %s: %q is not a generation", j.o.Dir, name)
+		}
+		found = append(found, n)
+	}
+	last = j.o.Filed
+	for i, n := range found {
+		if n <= j.o.Filed {
+			if err := j.o.FS.RemoveAll(j.path(n)); err != nil {
+				return 0, fmt.Errorf("remove filed generation: %w", err)
+			}
+			continue
+		}
+		if last != j.o.Filed && n != last+1 {
+			return 0, fmt.Errorf("journal %s: generation %d is missing before %d", j.o.Dir, last+1, n)
+		}
+		last = n
+		if err := j.replayOne(n, i == len(found)-1, fn); err != nil {
+			return 0, err
+		}
+	}
+	return last, nil
+}
+
+func (j *Journal) replayOne(n uint64, newest bool, fn func(uint64, []byte) error) error {
+	size := int64(0)
+	each := func(_ uint64, data []byte) error {
+		size += int64(len(data))
+		return fn(n, append([]byte(nil), data...))
+	}
+	var err error
+	if newest {
+		var l *wal.Log
+		if l, _, err = wal.Open(j.walOptions(n), each); err == nil {
+			// What a crash left unsynced may have been replayed, and a later
+			// generation must not stand on it before it is on disk.
+			err = errors.Join(l.Sync(), l.Close())
+		}
+	} else {
+		err = wal.Scan(j.walOptions(n), each)
+	}
+	if err != nil {
+		return fmt.Errorf("replay journal generation %d: %w", n, err)
+	}
+	j.sizes[n] = size
+	j.unfiled.Add(size)
+	return nil
+}
+
+// Rotate makes the committer go on in a new generation and returns the number of the
+// newest sealed one: everything appended before the call is in it or an older one.
+func (j *Journal) Rotate() (sealed uint64, err error) {
+	if err := j.Err(); err != nil {
+		return 0, err
+	}
+	// The directory is made here, so that the committer only swaps pointers.
+	j.sizesMu.Lock()
+	sealed = j.generation
+	j.sizesMu.Unlock()
+	l, err := j.create(sealed + 1)
+	if err != nil {
+		return 0, err
+	}
+	r := rotation{log: l, reply: make(chan struct{})}
+	select {
+	case j.rotateC <- r:
+		<-r.reply
+	case <-j.stopC:
+		return 0, errors.Join(ErrClosed, l.Close())
+	}
+	return sealed, j.Err()
+}
+
+// switchTo commits the open group to the old log, so that all of it was synced before
+// the first byte of the next generation, and goes on in the new one.
+func (j *Journal) switchTo(r rotation, lastWarn *time.Time) {
+	g := j.swap()
+	err := j.write(g, true, lastWarn)
+	if err == nil {
+		err = j.log.Close()
+	}
+	j.settle(g, err)
+	j.log = r.log
+	j.sizesMu.Lock()
+	// What is appended while this runs counts here, not in the generation it goes
+	// to; the sum is right, and a size only says how much a Drop gives back.
+	j.sizes[j.generation] = j.current.Swap(0)
+	j.generation++
+	j.sizesMu.Unlock()
+	close(r.reply)
+}
+
+// Drop removes the generations up to n: the homes hold what they held.
+func (j *Journal) Drop(n uint64) error {
+	j.sizesMu.Lock()
+	var drop []uint64
+	for g := range j.sizes {
+		if g <= n {
+			drop = append(drop, g)
+		}
+	}
+	j.sizesMu.Unlock()
+	for _, g := range drop {
+		if err := j.o.FS.RemoveAll(j.path(g)); err != nil {
+			return fmt.Errorf("drop journal generation %d: %w", g, err)
+		}
+		j.sizesMu.Lock()
+		j.unfiled.Add(-j.sizes[g])
+		delete(j.sizes, g)
+		j.freed.Broadcast()
+		j.sizesMu.Unlock()
+	}
+	return j.o.FS.SyncDir(j.o.Dir)
+}
+
+// Unfiled returns the bytes that no checkpoint has filed yet.
+func (j *Journal) Unfiled() int64 { return j.unfiled.Load() }
+
+// Current returns the bytes appended to the current generation.
+func (j *Journal) Current() int64 { return j.current.Load() }
+
+// Admit waits until less than Options.MaxUnfiled bytes are unfiled, or the journal has
+// failed or closed. It is the brake of what makes the broker's memory grow.
+func (j *Journal) Admit() error {
+	if j.unfiled.Load() < j.o.MaxUnfiled {
+		return nil
+	}
+	j.sizesMu.Lock()
+	defer j.sizesMu.Unlock()
+	for j.unfiled.Load() >= j.o.MaxUnfiled {
+		if err := j.stopped(); err != nil {
+			return err
+		}
+		j.freed.Wait()
+	}
+	return nil
+}
+
+// wakeAdmit makes those who wait in Admit look again.
+func (j *Journal) wakeAdmit() {
+	j.sizesMu.Lock()
+	defer j.sizesMu.Unlock()
+	j.freed.Broadcast()
+}
+
+func (j *Journal) stopped() error {
+	select {
+	case <-j.failedC:
+		return ErrFailed
+	case <-j.stopC:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
