@@ -1,0 +1,139 @@
+package broker
+
+import (
+	"sync"
+
+	"github.com/skepmq/skep/index/dedup"
+)
+
+// changes is what the homes do not hold yet, kept so that a checkpoint need not look at
+// anything that did not change.
+//
+// Everything is marked here before its record goes to the journal. So when a checkpoint
+// first seals the journal's generations and then takes the changes, it has all that the
+// sealed generations hold; that it may have more does no harm.
+type changes struct {
+	mu         sync.Mutex
+	partitions []*partition
+	cursors    []cursorRef
+	queues     map[*queue]struct{}
+	groups     map[*group]struct{}
+	deleted    []*queue
+	frames     []byte // records that go to the catalogue as they are: dead letters
+	entries    []dedup.Entry
+}
+
+type cursorRef struct {
+	p *partition
+	c *cursor
+}
+
+// partition marks p. Its lock is held.
+func (ch *changes) partition(p *partition) {
+	if p.dirty {
+		return
+	}
+	p.dirty = true
+	ch.mu.Lock()
+	ch.partitions = append(ch.partitions, p)
+	ch.mu.Unlock()
+}
+
+// cursor marks c of p, whose lock is held.
+func (ch *changes) cursor(p *partition, c *cursor) {
+	if c.dirty {
+		return
+	}
+	c.dirty = true
+	ch.mu.Lock()
+	ch.cursors = append(ch.cursors, cursorRef{p, c})
+	ch.mu.Unlock()
+}
+
+func (ch *changes) queue(q *queue) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.queues == nil {
+		ch.queues = map[*queue]struct{}{}
+	}
+	ch.queues[q] = struct{}{}
+}
+
+func (ch *changes) group(g *group) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.groups == nil {
+		ch.groups = map[*group]struct{}{}
+	}
+	ch.groups[g] = struct{}{}
+}
+
+func (ch *changes) deleteQueue(q *queue) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.deleted = append(ch.deleted, q)
+}
+
+func (ch *changes) record(frames []byte) {
+	if len(frames) == 0 {
+		return
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.frames = append(ch.frames, frames...)
+}
+
+func (ch *changes) ids(entries []dedup.Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.entries = append(ch.entries, entries...)
+}
+
+// taken is a set of changes that a checkpoint works on.
+type taken struct {
+	partitions []*partition
+	cursors    []cursorRef
+	queues     map[*queue]struct{}
+	groups     map[*group]struct{}
+	deleted    []*queue
+	frames     []byte
+	entries    []dedup.Entry
+}
+
+// take empties ch.
+func (ch *changes) take() taken {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, ch.entries}
+	ch.partitions, ch.cursors, ch.queues, ch.groups = nil, nil, nil, nil
+	ch.deleted, ch.frames, ch.entries = nil, nil, nil
+	return t
+}
+
+// giveBack undoes take after a checkpoint that failed.
+func (ch *changes) giveBack(t taken) {
+	for _, p := range t.partitions {
+		p.mu.Lock()
+		ch.partition(p)
+		p.mu.Unlock()
+	}
+	for _, r := range t.cursors {
+		r.p.mu.Lock()
+		ch.cursor(r.p, r.c)
+		r.p.mu.Unlock()
+	}
+	for q := range t.queues {
+		ch.queue(q)
+	}
+	for g := range t.groups {
+		ch.group(g)
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.deleted = append(t.deleted, ch.deleted...)
+	ch.frames = append(t.frames, ch.frames...)
+	ch.entries = append(t.entries, ch.entries...)
+}

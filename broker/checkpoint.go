@@ -1,0 +1,350 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	partlog "github.com/skepmq/skep/log/partition"
+	"github.com/skepmq/skep/log/record"
+)
+
+// checkpointIfDue starts a checkpoint when the journal has grown enough.
+func (b *Broker) checkpointIfDue() {
+	if b.journal.Current() < b.o.CheckpointBytes {
+		return
+	}
+	select {
+	case b.checkpointC <- struct{}{}:
+	default:
+	}
+}
+
+// checkpointer is the goroutine that files what the journal holds.
+func (b *Broker) checkpointer() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last := time.Now()
+	retry := time.Second
+	for {
+		select {
+		case <-b.closeC:
+			return
+		case <-b.checkpointC:
+		case <-tick.C:
+			if b.journal.Unfiled() == 0 || time.Since(last) < b.o.CheckpointEvery {
+				continue
+			}
+		}
+		if err := b.checkpoint(); err != nil {
+			b.log.Error().Err(err).Str("retry_in", retry.String()).Msg("checkpoint failed")
+			select {
+			case <-b.closeC:
+				return
+			case <-time.After(retry):
+			}
+			retry = min(2*retry, time.Minute)
+			b.poke()
+			continue
+		}
+		last, retry = time.Now(), time.Second
+		b.checkpointIfDue()
+	}
+}
+
+func (b *Broker) poke() {
+	select {
+	case b.checkpointC <- struct{}{}:
+	default:
+	}
+}
+
+// checkpoint brings the homes up to date with the journal and drops what they then hold.
+// Its commit point is one entry of the catalogue; a crash before it leaves the journal,
+// and bytes in segments that nothing refers to.
+func (b *Broker) checkpoint() error {
+	sealed, err := b.journal.Rotate()
+	if err != nil {
+		return err
+	}
+	t := b.changed.take()
+	captured := b.capture(&t)
+	// What was captured may be newer than the sealed generations. It must be on disk
+	// in the journal before a home holds it: a transaction filed by half, and then
+	// lost by a power cut, would be a half one.
+	if err = b.journal.Flush(); err == nil {
+		err = b.file(&t, captured, sealed)
+	}
+	if err != nil {
+		b.changed.giveBack(t)
+		return err
+	}
+	if err := b.journal.Drop(sealed); err != nil {
+		return err
+	}
+	for _, q := range t.deleted {
+		if err := b.store.Drop(q.number); err != nil {
+			b.log.Error().Err(err).Str("queue", q.name).Msg("segments of a deleted queue remain until the next start")
+		}
+	}
+	b.expireIDs()
+	return b.rewriteHomes()
+}
+
+// captured is the state of the changed partitions and cursors at one moment each.
+type captured struct {
+	tails   []partlog.Tail
+	cursors []record.Cursor
+}
+
+func (b *Broker) capture(t *taken) captured {
+	var c captured
+	for _, p := range t.partitions {
+		p.mu.Lock()
+		p.dirty = false
+		if len(p.tail) > 0 && !p.queue.deleted.Load() {
+			c.tails = append(c.tails, partlog.Tail{
+				Queue: p.queue.number, Partition: p.number, Prev: p.newest, Batches: p.tail,
+			})
+		}
+		p.mu.Unlock()
+	}
+	for _, r := range t.cursors {
+		r.p.mu.Lock()
+		r.c.dirty = false
+		if !r.p.queue.deleted.Load() {
+			c.cursors = append(c.cursors, r.c.record(r.p, b.clock))
+		}
+		r.p.mu.Unlock()
+	}
+	return c
+}
+
+// file writes what was captured to the homes, the catalogue last.
+func (b *Broker) file(t *taken, c captured, sealed uint64) error {
+	batches := make(map[uint64]int, len(c.tails))
+	for i := range c.tails {
+		batches[c.tails[i].Partition] = len(c.tails[i].Batches)
+	}
+	filed, segments, err := b.store.File(c.tails)
+	if err != nil {
+		return fmt.Errorf("file tails: %w", err)
+	}
+	for _, s := range segments {
+		b.grown[s.ID] = s
+		b.nextSegment = max(b.nextSegment, s.ID+1)
+	}
+	if err := b.ids.Save(t.entries); err != nil {
+		return fmt.Errorf("save transaction ids: %w", err)
+	}
+	if err := b.offsets.Commit(c.cursors); err != nil {
+		return err
+	}
+	if err := b.catalog.Commit(b.catalogEntry(t, filed, sealed)); err != nil {
+		return err
+	}
+	clear(b.grown)
+	for i := range filed {
+		if p := b.partitions.get(filed[i].Partition); p != nil {
+			p.file(&filed[i], batches[p.number])
+		}
+	}
+	return nil
+}
+
+// file makes filed batches part of what segments hold. The tail is copied, not shifted:
+// readers may be walking the old one.
+func (p *partition) file(f *partlog.Filed, batches int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.queue.deleted.Load() {
+		return
+	}
+	var rest [][]byte
+	if batches < len(p.tail) {
+		rest = append(rest, p.tail[batches:]...)
+	}
+	p.tail = rest
+	p.filedEnd, p.newest, p.filedMs = f.EndOffset, f.Newest, f.LastTimestampMs
+	p.filedBytes += f.Bytes
+}
+
+// catalogEntry encodes a checkpoint's changes.
+func (b *Broker) catalogEntry(t *taken, filed []partlog.Filed, sealed uint64) []byte {
+	var e []byte
+	for q := range t.queues {
+		if !q.deleted.Load() {
+			e = q.appendRecord(e)
+		}
+	}
+	for g := range t.groups {
+		if !g.queue.deleted.Load() {
+			e = g.appendRecord(e)
+		}
+	}
+	for _, p := range t.partitions {
+		if !p.queue.deleted.Load() {
+			e = p.appendRecord(e)
+		}
+	}
+	for _, s := range b.grown {
+		e = record.AppendSegment(e, &record.Segment{
+			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
+		})
+	}
+	for i := range filed {
+		e = b.appendFiled(e, &filed[i])
+	}
+	e = append(e, t.frames...)
+	for _, q := range t.deleted {
+		e = record.AppendQueueDeleted(e, q.number)
+	}
+	meta := b.meta(sealed)
+	return record.AppendMeta(e, &meta)
+}
+
+func (b *Broker) appendFiled(dst []byte, f *partlog.Filed) []byte {
+	p := b.partitions.get(f.Partition)
+	if p == nil {
+		return dst
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return record.AppendFiled(dst, &record.Filed{
+		Partition: f.Partition, Start: p.start, End: f.EndOffset, StartMs: p.startMs,
+		LastTimestampMs: f.LastTimestampMs, Bytes: p.filedBytes + f.Bytes,
+		Segment: f.Newest.Segment, Position: f.Newest.Position,
+	})
+}
+
+func (b *Broker) meta(generation uint64) record.Meta {
+	b.filed = generation
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return record.Meta{
+		Directory: b.directory, NextQueue: b.nextQueue, NextGroup: b.nextGroup,
+		NextPartition: b.nextPartition.Load(), NextSegment: b.nextSegment, Generation: generation,
+	}
+}
+
+// minAckWindow is the shortest time that acknowledged transaction ids are resolved.
+const minAckWindow = 900 * time.Second
+
+// expireIDs drops the transaction ids that no queue's windows reach.
+func (b *Broker) expireIDs() {
+	window := minAckWindow
+	b.mu.RLock()
+	for _, q := range b.queues {
+		window = max(window, q.ackWindow())
+	}
+	b.mu.RUnlock()
+	if err := b.ids.Expire(b.clock.stamp() - window.Milliseconds()); err != nil {
+		b.log.Error().Err(err).Msg("expired transaction ids remain")
+	}
+}
+
+// ackWindow is how long transaction ids of the queue are resolved.
+func (q *queue) ackWindow() time.Duration {
+	o := q.options.Load()
+	seconds := max(o.DedupWindowSeconds, o.CompletedRetentionSeconds)
+	return max(minAckWindow, time.Duration(min(seconds, maxLeaseSeconds))*time.Second)
+}
+
+// rewriteHomes folds a home whose changes outweigh its snapshot.
+func (b *Broker) rewriteHomes() error {
+	var err error
+	if b.catalog.WantsRewrite() {
+		err = b.rewriteCatalog()
+	}
+	if b.offsets.WantsRewrite() {
+		err = errors.Join(err, b.rewriteOffsets())
+	}
+	return err
+}
+
+// rewriteCatalog emits the whole catalogue from memory. What memory has beyond the
+// journal's durable end is made durable before the new catalogue counts.
+func (b *Broker) rewriteCatalog() error {
+	return b.catalog.Rewrite(func(emit func([]byte) ([]byte, error)) error {
+		meta := b.meta(b.filed)
+		buf, err := emit(record.AppendMeta(nil, &meta))
+		for _, s := range b.store.Segments() {
+			if err != nil {
+				return err
+			}
+			buf, err = emit(record.AppendSegment(buf, &record.Segment{
+				ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
+			}))
+		}
+		for _, q := range b.allQueues() {
+			if err != nil {
+				return err
+			}
+			buf, err = b.emitQueue(q, buf, emit)
+		}
+		return errors.Join(err, b.journal.Flush())
+	})
+}
+
+func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, error)) ([]byte, error) {
+	if q.deleted.Load() || !q.announced.Load() {
+		return buf, nil
+	}
+	buf = q.appendRecord(buf)
+	for _, g := range *q.groupList.Load() {
+		if g.announced.Load() {
+			buf = g.appendRecord(buf)
+		}
+	}
+	partitions := q.snapshot()
+	if q.hiddenPartition() != nil {
+		partitions = append(partitions, q.hiddenPartition())
+	}
+	for _, p := range partitions {
+		p.mu.Lock()
+		if p.announced {
+			buf = p.appendRecord(buf)
+			if p.filedEnd > 0 {
+				buf = p.appendFiledLocked(buf)
+			}
+		}
+		p.mu.Unlock()
+		var err error
+		if buf, err = emit(buf); err != nil {
+			return buf, err
+		}
+	}
+	return q.dead.emit(buf, emit)
+}
+
+func (b *Broker) rewriteOffsets() error {
+	return b.offsets.Rewrite(func(emit func([]record.Cursor) error) error {
+		var cursors []record.Cursor
+		for _, q := range b.allQueues() {
+			for _, p := range q.snapshot() {
+				p.mu.Lock()
+				for c := p.cursors; c != nil; c = c.next {
+					cursors = append(cursors, c.record(p, b.clock))
+				}
+				p.mu.Unlock()
+				if len(cursors) >= 4096 {
+					if err := emit(cursors); err != nil {
+						return err
+					}
+					cursors = cursors[:0]
+				}
+			}
+		}
+		return errors.Join(emit(cursors), b.journal.Flush())
+	})
+}
+
+func (b *Broker) allQueues() []*queue {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	queues := make([]*queue, 0, len(b.queues))
+	for _, q := range b.queues {
+		queues = append(queues, q)
+	}
+	return queues
+}

@@ -1,0 +1,317 @@
+package broker
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/broker/lease"
+	"github.com/skepmq/skep/log/journal"
+	"github.com/skepmq/skep/segment"
+)
+
+// claim is one pop's attempt on one (partition, group). The partition's lock is held
+// twice and briefly: first to see what there is and to keep others off (claiming), then,
+// after the messages were read without it, to take the lease.
+type claim struct {
+	p      *partition
+	g      *group
+	c      *cursor
+	leases uuid.UUID
+	auto   bool
+	lease  int64 // seconds
+	batch  int   // messages still wanted
+	bytes  int64 // payload bytes still wanted; the first message is taken whatever its size
+	first  bool  // nothing was taken yet by this pop
+	pinned bool  // create the cursor also when there is nothing to deliver
+	sub    subscription
+
+	version uint32
+	view    view
+	from    int64
+
+	spans  []Span
+	ids    []uint64
+	next   int64 // one past the last message read
+	hidden int64 // when the next message becomes visible, by clock.stamp; 0: not hidden
+	ticket journal.Ticket
+	moved  bool // the cursor was created or moved: wait for ticket before answering
+}
+
+// errRetry says that the cursor changed while messages were read.
+var errRetry = errors.New("cursor changed")
+
+// run tries to claim. part is empty if there was nothing to take.
+func (cl *claim) run(b *Broker) (part PopPart, err error) {
+	for {
+		part, err = cl.attempt(b)
+		if !errors.Is(err, errRetry) {
+			return part, err
+		}
+	}
+}
+
+func (cl *claim) attempt(b *Broker) (part PopPart, err error) {
+	ok, err := cl.begin(b)
+	if !ok || err != nil {
+		return part, err
+	}
+	readErr := cl.read(b)
+	return cl.finish(b, readErr)
+}
+
+// begin looks at the cursor and reserves it. ok is false if there is nothing to do.
+func (cl *claim) begin(b *Broker) (ok bool, err error) {
+	p := cl.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.queue.deleted.Load() {
+		return false, nil
+	}
+	if p.damaged {
+		if cl.pinned {
+			return false, ErrPartitionDamaged
+		}
+		return false, nil
+	}
+	if cl.c = p.cursorLocked(cl.g); cl.c == nil {
+		if p.hwm == p.start && !cl.pinned {
+			return false, nil // nothing to deliver, and the seed stays implied
+		}
+		committed, err := b.seedLocked(p, &cl.sub)
+		if err != nil {
+			return false, err
+		}
+		if committed+1 >= p.hwm && !cl.pinned {
+			return false, nil
+		}
+		cl.c = p.addCursorLocked(cl.g, committed)
+		if cl.pinned {
+			cl.ticket, cl.moved = b.recordCursorLocked(p, cl.c, false), true
+		}
+	}
+	if cl.c.busy(b.clock.mono()) {
+		return false, nil
+	}
+	if b.sealEmptyLocked(p, cl.c) || cl.c.committed+1 >= p.hwm {
+		return false, nil
+	}
+	cl.c.claiming = true
+	cl.version = cl.c.version
+	cl.view = p.viewLocked()
+	cl.from = max(cl.c.committed+1, p.start)
+	return true, nil
+}
+
+// sealEmptyLocked moves the cursor to the end of a partition that retention has emptied,
+// so that nothing seems to be pending there.
+func (b *Broker) sealEmptyLocked(p *partition, c *cursor) bool {
+	if p.start < p.end || c.committed >= p.end-1 {
+		return false
+	}
+	c.committed = p.end - 1
+	c.version++
+	b.recordCursorLocked(p, c, true)
+	return true
+}
+
+// seedLocked returns where a group without a cursor starts in p.
+func (b *Broker) seedLocked(p *partition, s *subscription) (committed int64, err error) {
+	if s.mode == modeAll {
+		return p.start - 1, nil
+	}
+	if p.lastMs < s.instantMs || p.start == p.end {
+		return p.end - 1, nil
+	}
+	return b.offsetAt(p.viewLocked(), p.end, s.instantMs)
+}
+
+// read collects visible messages from cl.from on. No lock is held.
+func (cl *claim) read(b *Broker) error {
+	cl.spans, cl.ids, cl.next, cl.hidden = nil, nil, cl.from, 0
+	o := cl.p.queue.options.Load()
+	now := b.clock.stamp()
+	newest := now - o.DelayedProcessing*1000
+	var walkErr error
+	err := b.batches(cl.view, cl.from, func(h *segment.Header, batch []byte) bool {
+		if h.BaseOffset >= cl.view.hwm {
+			return false
+		}
+		if len(cl.spans) == 0 && o.WindowBuffer > 0 && cl.view.hwm-max(cl.from, h.BaseOffset) < windowBufferCount {
+			if opens := h.TimestampMs + o.WindowBuffer*1000; opens > now {
+				cl.hidden = max(opens, h.TimestampMs+o.DelayedProcessing*1000)
+				return false
+			}
+		}
+		if o.DelayedProcessing > 0 && h.TimestampMs > newest {
+			if len(cl.spans) == 0 {
+				cl.hidden = h.TimestampMs + o.DelayedProcessing*1000
+			}
+			return false
+		}
+		var more bool
+		more, walkErr = cl.add(h, batch)
+		return more
+	})
+	return errors.Join(err, walkErr)
+}
+
+// windowBufferCount is how many waiting messages open a partition that windowBuffer holds.
+const windowBufferCount = 100
+
+// add takes messages of one batch within the limits and reports whether more may follow.
+func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
+	limit := min(cl.batch-int(cl.taken()), int(cl.view.hwm-max(h.BaseOffset, cl.from)))
+	s, err := newSpan(h, batch, cl.from, limit)
+	if err != nil {
+		return false, err
+	}
+	if len(cl.spans) == 0 && s.first > cl.from {
+		cl.from, cl.next = s.first, s.first // retention removed what was before
+	}
+	count := 0
+	for m := range s.messages() {
+		size := int64(len(m.Payload))
+		if cl.bytes < size && !(cl.first && count == 0 && len(cl.spans) == 0) {
+			break
+		}
+		cl.bytes -= size
+		s.bytes += size
+		count++
+		if !cl.auto {
+			cl.ids = append(cl.ids, m.deliveredHash())
+		}
+	}
+	full := count < s.count || count == 0
+	s.count = count
+	if count > 0 {
+		cl.spans = append(cl.spans, s)
+		cl.next = s.first + int64(count)
+	}
+	return !full && int(cl.taken()) < cl.batch && cl.next < cl.view.hwm, nil
+}
+
+func (cl *claim) taken() int64 { return cl.next - cl.from }
+
+// finish takes the lease, or commits under autoAck.
+func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
+	p, c := cl.p, cl.c
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.claiming = false
+	if p.queue.deleted.Load() {
+		return part, nil
+	}
+	if readErr != nil {
+		err := b.damageLocked(p, readErr)
+		if !p.damaged {
+			cl.g.ready.offer(p.index) // the disk may do better next time
+		}
+		return part, err
+	}
+	if c.version != cl.version {
+		return part, errRetry
+	}
+	if len(cl.spans) == 0 {
+		if cl.hidden > 0 {
+			now := b.clock.stamp()
+			b.armLocked(p, c, b.clock.mono()+max(cl.hidden-now, 0))
+		}
+		if p.hwm > cl.view.hwm {
+			cl.g.ready.offer(p.index)
+		}
+		return part, nil
+	}
+	if cl.auto {
+		cl.takeLocked(b)
+	} else {
+		cl.leaseLocked(b)
+	}
+	return PopPart{
+		Queue: p.queue.name, Partition: p.name, PartitionID: partitionID(b.directory, p.number),
+		Spans: cl.spans, Attempt: max(1, int(c.attempt)),
+	}, nil
+}
+
+// leaseLocked hands the messages out until the lease ends. Nobody waits for its record:
+// losing it in a crash means redelivery, no more.
+func (cl *claim) leaseLocked(b *Broker) {
+	c := cl.c
+	if c.lease != nil {
+		b.leases.Remove(c.lease.id, lease.Key{Partition: cl.p.number, Group: c.group.number})
+	}
+	if c.attemptStart == cl.from {
+		c.attempt++
+	} else {
+		c.attemptStart, c.attempt = cl.from, 1
+	}
+	deadline := b.clock.mono() + cl.lease*1000
+	c.lease = &leased{id: cl.leases, deadline: deadline, from: cl.from, end: cl.next - 1, ids: cl.ids}
+	c.version++
+	b.leases.Add(cl.leases, lease.Key{Partition: cl.p.number, Group: c.group.number})
+	b.recordCursorLocked(cl.p, c, true)
+	b.armLocked(cl.p, c, deadline)
+}
+
+// takeLocked commits the messages at once. The caller waits for the record before it
+// answers, and until then nothing else is handed out here.
+func (cl *claim) takeLocked(b *Broker) {
+	c := cl.c
+	b.dropLeaseLocked(cl.p, c)
+	c.committed = cl.next - 1
+	c.version++
+	c.inflight++
+	cl.ticket, cl.moved = b.recordCursorLocked(cl.p, c, false), true
+}
+
+// dropLeaseLocked forgets the lease of c.
+func (b *Broker) dropLeaseLocked(p *partition, c *cursor) {
+	if c.lease == nil {
+		return
+	}
+	b.leases.Remove(c.lease.id, lease.Key{Partition: p.number, Group: c.group.number})
+	c.lease = nil
+}
+
+// recordCursorLocked hands the cursor's state to the journal. lazy: nobody will wait.
+func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.Ticket {
+	var buf [512]byte
+	frames := buf[:0]
+	if !c.group.announced.Load() {
+		b.changed.group(c.group)
+		frames = c.group.appendRecord(frames)
+	}
+	if !p.announced {
+		b.changed.partition(p)
+		frames = p.appendRecord(frames)
+	}
+	b.changed.cursor(p, c)
+	_, ticket := b.journal.Append(c.appendRecord(frames, p, b.clock), lazy)
+	c.group.announced.Store(true)
+	p.announced = true
+	return ticket
+}
+
+// settle ends the wait for a record of c and offers what is left.
+func (b *Broker) settle(p *partition, c *cursor) {
+	p.mu.Lock()
+	c.inflight--
+	offer := c.inflight == 0 && !p.queue.deleted.Load() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
+	p.mu.Unlock()
+	if offer {
+		c.group.ready.offer(p.index)
+	}
+}
+
+// damageLocked takes p out of service if err is a failed checksum.
+func (b *Broker) damageLocked(p *partition, err error) error {
+	var corrupt *segment.CorruptError
+	if !errors.As(err, &corrupt) && !errors.Is(err, segment.ErrCorrupt) {
+		return err
+	}
+	if !p.damaged {
+		p.damaged = true
+		b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("partition damaged, out of service")
+	}
+	return errors.Join(ErrPartitionDamaged, err)
+}

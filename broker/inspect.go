@@ -1,0 +1,109 @@
+package broker
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Queues describes the tenant's queues, newest first. It walks their partitions in
+// memory and reads no disk.
+func (b *Broker) Queues(t Tenant) ([]QueueInfo, error) {
+	var infos []QueueInfo
+	for _, q := range b.allQueues() {
+		if q.tenant == t {
+			info, _ := b.inspect(q, false)
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(x, y QueueInfo) int {
+		return cmp.Or(cmp.Compare(y.CreatedAtMs, x.CreatedAtMs), cmp.Compare(x.Name, y.Name))
+	})
+	return infos, nil
+}
+
+// Queue describes one queue and its partitions, sorted by name.
+func (b *Broker) Queue(t Tenant, name string) (QueueInfo, []PartitionInfo, error) {
+	q := b.queue(t, name)
+	if q == nil {
+		return QueueInfo{}, nil, ErrQueueNotFound
+	}
+	info, partitions := b.inspect(q, true)
+	slices.SortFunc(partitions, func(x, y PartitionInfo) int { return cmp.Compare(x.Name, y.Name) })
+	return info, partitions, nil
+}
+
+func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []PartitionInfo) {
+	info = q.identity()
+	info.DeadLetters = q.dead.count(0)
+	info.Segments = b.store.QueueSegments(q.number)
+	now := b.clock.mono()
+	groups := *q.groupList.Load()
+	for _, p := range q.snapshot() {
+		p.mu.Lock()
+		if !p.announced {
+			p.mu.Unlock()
+			continue // its first push is on the way, or failed
+		}
+		pi := p.inspectLocked(groups, now)
+		info.RetainedBytes += p.filedBytes + p.tailBytesLocked()
+		p.mu.Unlock()
+		info.Partitions++
+		info.Total += pi.Total
+		info.Pending += pi.Pending
+		info.Processing += pi.Processing
+		if detail {
+			pi.ID = partitionID(b.directory, p.number)
+			pi.DeadLetters = q.dead.count(p.number)
+			partitions = append(partitions, pi)
+		}
+	}
+	return info, partitions
+}
+
+// inspectLocked counts what the slowest group still has to do. Total is pending plus
+// processing plus what every group has completed.
+func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
+	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start}
+	if pi.Total > 0 {
+		pi.OldestMs, pi.NewestMs = p.startMs, p.lastMs
+	}
+	worst, leased := int64(-1), int64(0)
+	for _, g := range groups {
+		c := p.cursorLocked(g)
+		if c == nil {
+			// A subscription without a cursor owes what was stored since its instant:
+			// all, unless it is newer than the partition's last message.
+			if s := g.sub.Load(); s.registered && s.instantMs <= p.lastMs {
+				worst = pi.Total
+			}
+			continue
+		}
+		floor := max(c.committed, p.start-1)
+		worst = max(worst, p.hwm-1-floor)
+		if c.live(now) {
+			leased += c.lease.end - max(floor, c.lease.from-1)
+		}
+	}
+	if worst < 0 {
+		worst = pi.Total
+	}
+	pi.Processing = min(max(leased, 0), worst)
+	pi.Pending = worst - pi.Processing
+	return pi
+}
+
+// Stats are counters for operators.
+type Stats struct {
+	Queues     int
+	Partitions int
+	Parked     int64
+	Leases     int
+}
+
+// Stats returns the counters.
+func (b *Broker) Stats() Stats {
+	b.mu.RLock()
+	queues := len(b.queues)
+	b.mu.RUnlock()
+	return Stats{Queues: queues, Partitions: b.partitions.count(), Parked: b.Parked(), Leases: b.leases.Len()}
+}

@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/index"
+	"github.com/skepmq/skep/log/record"
+)
+
+// partition is one ordered lane of a queue. There may be millions, so its size counts.
+type partition struct {
+	queue     *queue
+	name      string
+	number    uint64
+	createdMs int64
+	index     uint32 // among the queue's partitions
+	hidden    bool   // holds dead letters
+
+	mu      sync.Mutex
+	cursors *cursor // a list: few groups touch one partition
+
+	// Offsets: start is the first kept, filedEnd one past the last in segments, hwm
+	// one past the last on disk, which is all that consumers see, end the next to be
+	// given out. start <= filedEnd <= hwm <= end, except that filedEnd is start
+	// when retention has dropped everything that was filed.
+	start, filedEnd, hwm, end int64
+
+	startMs, filedMs, lastMs int64 // append times of start, of filedEnd-1, of end-1
+
+	tail       [][]byte // encoded batches from filedEnd to end
+	newest     index.Pointer
+	filedBytes int64
+
+	announced bool // its record is in the journal
+	dirty     bool // in the checkpoint's list
+	damaged   bool // a batch failed its checksum: out of service
+}
+
+// partitionID forms the id the outside knows a partition by: a UUID of version 8, the
+// data directory in its upper half and the number in its lower.
+func partitionID(directory, number uint64) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[:], directory)
+	binary.BigEndian.PutUint64(id[8:], number)
+	id[6] = id[6]&0x0f | 0x80
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// partitionNumber takes the number out of an id, or says that the id is none of ours.
+func partitionNumber(directory uint64, id uuid.UUID) (uint64, bool) {
+	lower := id
+	lower[8] &= 0x3f
+	number := binary.BigEndian.Uint64(lower[8:])
+	return number, partitionID(directory, number) == id
+}
+
+func (p *partition) appendRecord(dst []byte) []byte {
+	return record.AppendPartition(dst, &record.Partition{
+		Number: p.number, Queue: p.queue.number, Hidden: p.hidden, CreatedMs: p.createdMs, Name: p.name,
+	})
+}
+
+func (p *partition) appendFiledLocked(dst []byte) []byte {
+	return record.AppendFiled(dst, &record.Filed{
+		Partition: p.number, Start: p.start, End: p.filedEnd, StartMs: p.startMs, LastTimestampMs: p.filedMs,
+		Bytes: p.filedBytes, Segment: p.newest.Segment, Position: p.newest.Position,
+	})
+}
+
+func (p *partition) cursorLocked(g *group) *cursor {
+	for c := p.cursors; c != nil; c = c.next {
+		if c.group == g {
+			return c
+		}
+	}
+	return nil
+}
+
+func (p *partition) addCursorLocked(g *group, committed int64) *cursor {
+	c := &cursor{group: g, committed: committed, attemptStart: -1, next: p.cursors}
+	p.cursors = c
+	return c
+}
+
+// tailBytesLocked returns the bytes that no segment holds yet.
+func (p *partition) tailBytesLocked() (n int64) {
+	for _, b := range p.tail {
+		n += int64(len(b))
+	}
+	return n
+}
+
+// view is what a reader needs of a partition, taken under its lock and good without it:
+// tails only grow, and filing replaces the slice instead of moving batches in it.
+type view struct {
+	number               uint64
+	start, filedEnd, hwm int64
+	filedMs              int64
+	newest               index.Pointer
+	tail                 [][]byte
+}
+
+func (p *partition) viewLocked() view {
+	return view{p.number, p.start, p.filedEnd, p.hwm, p.filedMs, p.newest, p.tail}
+}
+
+const tableChunk = 4096
+
+// partitionTable finds partitions by number. Numbers are dense and never reused.
+type partitionTable struct {
+	mu     sync.RWMutex
+	chunks [][]*partition
+}
+
+func (t *partitionTable) get(number uint64) *partition {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	chunk := number / tableChunk
+	if chunk >= uint64(len(t.chunks)) || t.chunks[chunk] == nil {
+		return nil
+	}
+	return t.chunks[chunk][number%tableChunk]
+}
+
+// set puts p, or nil to forget a partition, at number.
+func (t *partitionTable) set(number uint64, p *partition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	chunk := number / tableChunk
+	for uint64(len(t.chunks)) <= chunk {
+		t.chunks = append(t.chunks, nil)
+	}
+	if t.chunks[chunk] == nil {
+		t.chunks[chunk] = make([]*partition, tableChunk)
+	}
+	t.chunks[chunk][number%tableChunk] = p
+}
+
+// count returns how many partitions there are, hidden ones included.
+func (t *partitionTable) count() (n int) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, chunk := range t.chunks {
+		for _, p := range chunk {
+			if p != nil {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,369 @@
+package broker
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/log/journal"
+)
+
+// Pop leases messages for a consumer group, or takes them with AutoAck. With nothing to
+// deliver it waits up to req.Wait; an empty result is no error. What it returns under
+// AutoAck, and the place where a new group starts, are on disk.
+//
+// Errors: ErrNoLabel, ErrTooManyParked, ErrStorageFailed, ErrPartitionDamaged of a
+// pinned pop, and errors of the disk.
+func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
+	if req.Discovery && req.Namespace == "" && req.Task == "" {
+		return nil, ErrNoLabel
+	}
+	p := &popper{b: b, req: req, name: req.Group}
+	if p.name == "" {
+		p.name = QueueMode
+	}
+	res, err := p.try()
+	if err != nil || len(res.Parts) > 0 || req.Wait <= 0 {
+		return res, err
+	}
+	if b.parked.Add(1) > int64(b.o.MaxParked) {
+		b.parked.Add(-1)
+		return nil, ErrTooManyParked
+	}
+	defer b.parked.Add(-1)
+	return p.wait()
+}
+
+// Parked returns the number of pops that wait.
+func (b *Broker) Parked() int64 { return b.parked.Load() }
+
+// popper is one Pop in progress.
+type popper struct {
+	b    *Broker
+	req  *PopRequest
+	name string // of the group
+
+	// Where the latest try looked, and so where to wait.
+	groups []*group   // of the queue, or of every queue with the labels
+	queue  *queue     // of a pinned or queue pop; nil: it does not exist
+	pin    *partition // of a pinned pop; nil: it does not exist
+	ticket journal.Ticket
+	moved  bool
+	autos  []*claim // whose commits are on their way to disk
+}
+
+func (p *popper) empty() *PopResult { return &PopResult{Group: p.name} }
+
+// try makes one attempt.
+func (p *popper) try() (*PopResult, error) {
+	res := p.empty()
+	if !p.req.AutoAck {
+		res.LeaseID = newID(p.b.clock.stamp())
+	}
+	p.groups, p.queue, p.pin, p.moved, p.autos = p.groups[:0], nil, nil, false, nil
+	var err error
+	switch {
+	case p.req.Discovery:
+		err = p.discover(res)
+	case p.req.Pinned:
+		err = p.popPinned(res)
+	default:
+		var g *group
+		if g, err = p.subscribe(p.ensureQueue()); err == nil {
+			p.groups = append(p.groups, g)
+			err = p.popGroup(res, g)
+		}
+	}
+	if waitErr := p.settle(); waitErr != nil {
+		return nil, p.b.storageError(waitErr)
+	}
+	if err != nil && len(res.Parts) > 0 {
+		p.b.log.Warn().Err(err).Msg("pop delivered less than it could")
+		err = nil
+	}
+	return res, err
+}
+
+// settle waits until what the attempt decided is on disk, where that was promised.
+func (p *popper) settle() error {
+	if !p.moved {
+		return p.b.journal.Err()
+	}
+	err := p.ticket.Wait()
+	for _, cl := range p.autos {
+		p.b.settle(cl.p, cl.c)
+	}
+	return err
+}
+
+func (p *popper) ensureQueue() *queue {
+	q, created := p.b.ensureQueue(p.req.Tenant, p.req.Queue, DefaultOptions)
+	if created {
+		p.b.created.wake("")
+		p.b.created.wake(q.name)
+	}
+	p.queue = q
+	return q
+}
+
+// subscribe returns the group, registered if it is a named one.
+func (p *popper) subscribe(q *queue) (*group, error) {
+	g := p.b.ensureGroup(q, p.name)
+	if p.name == QueueMode {
+		if !q.announced.Load() {
+			p.note(p.b.announceQueue(q))
+		}
+		return g, nil
+	}
+	if !g.sub.Load().registered {
+		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom))
+	}
+	return g, nil
+}
+
+func (p *popper) note(t journal.Ticket) { p.ticket, p.moved = t, true }
+
+// discover pops from every queue with the labels, beginning with another one each time.
+func (p *popper) discover(res *PopResult) error {
+	queues := p.b.labelled(p.req.Tenant, p.req.Namespace, p.req.Task)
+	if len(queues) == 0 {
+		return nil
+	}
+	for _, q := range queues {
+		g, err := p.subscribe(q)
+		if err != nil {
+			return err
+		}
+		p.groups = append(p.groups, g)
+	}
+	first := int(p.b.discovery.Add(1)) % len(p.groups)
+	for i := range p.groups {
+		if err := p.popGroup(res, p.groups[(first+i)%len(p.groups)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// popGroup claims partitions of one queue until a limit is reached or none is left.
+func (p *popper) popGroup(res *PopResult, g *group) error {
+	q := g.queue
+	for {
+		batch, bytes := p.left(res)
+		if batch <= 0 || bytes <= 0 || (p.req.Partitions > 0 && len(res.Parts) >= p.req.Partitions) {
+			return nil
+		}
+		index, ok := g.ready.take(q.count.Load())
+		if !ok {
+			return nil
+		}
+		if err := p.claim(res, q.partitionAt(index), g, *g.sub.Load(), batch, bytes); err != nil {
+			return err
+		}
+	}
+}
+
+// left returns the messages and payload bytes that the call may still take.
+func (p *popper) left(res *PopResult) (batch int, bytes int64) {
+	batch, bytes = max(p.req.Batch, 1), p.b.o.MaxAnswerBytes
+	for i := range res.Parts {
+		for j := range res.Parts[i].Spans {
+			batch -= res.Parts[i].Spans[j].count
+			bytes -= res.Parts[i].Spans[j].bytes
+		}
+	}
+	return batch, bytes
+}
+
+func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription, batch int, bytes int64) error {
+	seconds := int64(p.req.LeaseSeconds)
+	if seconds <= 0 {
+		if seconds = at.queue.options.Load().LeaseTime; seconds <= 0 {
+			seconds = defaultLeaseSeconds
+		}
+	}
+	cl := &claim{
+		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
+		lease: min(seconds, maxLeaseSeconds), batch: batch, bytes: bytes, first: len(res.Parts) == 0,
+	}
+	part, err := cl.run(p.b)
+	if cl.moved {
+		p.note(cl.ticket)
+	}
+	if err != nil || len(part.Spans) == 0 {
+		return err
+	}
+	if cl.auto {
+		p.autos = append(p.autos, cl)
+	}
+	res.Parts = append(res.Parts, part)
+	return nil
+}
+
+const (
+	defaultLeaseSeconds = 60
+	// maxLeaseSeconds keeps deadlines within what a timestamp can say: a hundred years.
+	maxLeaseSeconds = 100 * 365 * 24 * 3600
+)
+
+// popPinned claims one partition. It creates nothing but the cursor.
+func (p *popper) popPinned(res *PopResult) error {
+	q := p.b.queue(p.req.Tenant, p.req.Queue)
+	if q == nil {
+		return nil
+	}
+	p.queue = q
+	at := q.partition(p.req.Partition)
+	if at == nil {
+		return nil
+	}
+	p.pin = at
+	g := p.b.ensureGroup(q, p.name)
+	p.groups = append(p.groups, g)
+	sub := *g.sub.Load()
+	if !sub.registered && p.name != QueueMode {
+		sub = p.b.subscriptionOf(p.req.SubscriptionMode, p.req.SubscriptionFrom)
+		if sub.mode == modeNew {
+			sub.instantMs = math.MaxInt64 // after every message there is
+		}
+	}
+	batch, bytes := p.left(res)
+	return p.claim(res, at, g, sub, batch, bytes)
+}
+
+// sweep is how often a waiting pop looks whether its client is still there.
+const sweep = 5 * time.Second
+
+// wait parks the request until there is something for it.
+func (p *popper) wait() (*PopResult, error) {
+	timer := time.NewTimer(p.req.Wait)
+	defer timer.Stop()
+	alive := time.NewTicker(sweep)
+	defer alive.Stop()
+	w := newWaiter()
+	defer p.leave(w)
+	for {
+		// It stands in the lists before it looks again, so nothing slips between.
+		forget := p.enlist(w)
+		queue, pin, groups := p.queue, p.pin, len(p.groups)
+		res, err := p.try()
+		if err != nil || len(res.Parts) > 0 {
+			forget()
+			return res, err
+		}
+		if p.queue != queue && queue != nil {
+			forget()
+			return res, nil // deleted, and perhaps made anew
+		}
+		if p.queue != queue || p.pin != pin || len(p.groups) != groups {
+			forget()
+			continue // something has come into being: wait in the right place
+		}
+		woken := p.sleep(w, timer.C, alive.C)
+		forget()
+		if !woken || (queue != nil && queue.deleted.Load()) {
+			return p.empty(), nil
+		}
+	}
+}
+
+// sleep returns true when the request was woken and its client is still there.
+func (p *popper) sleep(w *waiter, timeout, alive <-chan time.Time) bool {
+	for {
+		select {
+		case <-w.C:
+			return p.alive()
+		case <-timeout:
+			return false
+		case <-p.b.stopC:
+			return false
+		case <-alive:
+			if !p.alive() {
+				return false
+			}
+		}
+	}
+}
+
+func (p *popper) alive() bool { return p.req.Alive == nil || p.req.Alive() }
+
+// enlist puts w into the lists of what the latest try lacked.
+func (p *popper) enlist(w *waiter) (forget func()) {
+	w.leave()
+	switch {
+	case p.req.Discovery:
+		p.b.created.add("", w)
+		for _, g := range p.groups {
+			g.ready.wait(w)
+		}
+		return func() { w.leave(); p.b.created.left("") }
+	case p.req.Pinned && p.queue == nil:
+		name := p.req.Queue
+		p.b.created.add(name, w)
+		return func() { w.leave(); p.b.created.left(name) }
+	case p.req.Pinned && p.pin == nil:
+		q, name := p.queue, p.req.Partition
+		q.awaited.add(name, w)
+		return func() { w.leave(); q.awaited.left(name) }
+	case p.req.Pinned:
+		r, index := &p.groups[0].ready, p.pin.index
+		r.waitPinned(w, index)
+		return func() { w.leave(); r.leftPinned(index) }
+	default:
+		p.groups[0].ready.wait(w)
+		return w.leave
+	}
+}
+
+// leave takes w out of all lists and hands on a wake-up that it did not use.
+func (p *popper) leave(w *waiter) {
+	w.leave()
+	if p.pin != nil {
+		p.groups[0].ready.offer(p.pin.index)
+		return
+	}
+	for _, g := range p.groups {
+		g.ready.passOn(g.queue.count.Load())
+	}
+}
+
+// storageError translates what the journal says.
+func (b *Broker) storageError(err error) error {
+	if errors.Is(err, journal.ErrClosed) {
+		return ErrClosed
+	}
+	return errors.Join(ErrStorageFailed, err)
+}
+
+// Release gives an undelivered lease back at once, uncharged and as if it had not been.
+func (b *Broker) Release(leaseID uuid.UUID) {
+	for _, k := range b.leases.Keys(leaseID, nil) {
+		p := b.partitions.get(k.Partition)
+		if p == nil {
+			continue
+		}
+		if g := b.release(p, k.Group, leaseID); g != nil {
+			g.ready.offer(p.index)
+		}
+	}
+}
+
+func (b *Broker) release(p *partition, group uint32, leaseID uuid.UUID) *group {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := p.cursors; c != nil; c = c.next {
+		if c.group.number != group || c.lease == nil || c.lease.id != leaseID {
+			continue
+		}
+		b.dropLeaseLocked(p, c)
+		if c.attempt--; c.attempt == 0 {
+			c.attemptStart = -1
+		}
+		c.version++
+		b.recordCursorLocked(p, c, true)
+		return c.group
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package broker
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/index/dedup"
+	"github.com/skepmq/skep/log/journal"
+	"github.com/skepmq/skep/log/record"
+	"github.com/skepmq/skep/segment"
+)
+
+// Push appends items to their partitions and fills results, which has the same length.
+// Items of one partition are one batch: all of it commits or none does. It returns when
+// everything it stored is on disk. Queues and partitions that do not exist are made.
+//
+// Errors, with nothing answered: ErrStorageFull, ErrStorageFailed, ErrClosed.
+func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResult) error {
+	if len(items) == 0 {
+		return nil
+	}
+	if b.full.Load() {
+		return ErrStorageFull
+	}
+	if err := b.journal.Admit(); err != nil {
+		return b.storageError(err)
+	}
+	s := pushPool.Get().(*pushState)
+	defer s.release()
+	s.items, s.results, s.sub = items, results, sub
+	s.group()
+	for i := range s.batches {
+		if err := b.pushBatch(t, s, &s.batches[i]); err != nil {
+			return err
+		}
+	}
+	// Groups commit in order, so the last one says it for all, also for the original
+	// of a duplicate, which must be on disk before the answer names it.
+	if err := s.last.Wait(); err != nil {
+		return b.storageError(err)
+	}
+	for i := range s.batches {
+		if batch := &s.batches[i]; batch.p != nil {
+			b.publish(batch.p, batch.end)
+		}
+	}
+	return nil
+}
+
+// pushState is the scratch of one Push.
+type pushState struct {
+	items   []PushItem
+	results []PushResult
+	sub     []byte
+
+	batches []pushBatch
+	next    []int32 // next item of the same batch, -1 at its end
+	byName  map[uint64]int32
+	raw     []byte // messages of the batch at hand
+	frame   []byte // its frame
+	prefix  []byte // records that go before it, and then all of the entry
+	suffix  []byte // records that go behind it: of a replay
+	hashes  []uint64
+	leaders map[uint64]int32
+	found   []int64
+	entries []dedup.Entry
+	last    journal.Ticket
+}
+
+// pushBatch is the items of one partition.
+type pushBatch struct {
+	first, last int32
+	count       int32
+	p           *partition
+	end         int64 // one past its last offset
+}
+
+var pushPool = sync.Pool{New: func() any {
+	return &pushState{byName: map[uint64]int32{}, leaders: map[uint64]int32{}}
+}}
+
+// keepBytes bounds the scratch that goes back to the pool.
+const keepBytes = 1 << 20
+
+func (s *pushState) release() {
+	if cap(s.raw)+cap(s.frame) > keepBytes {
+		s.raw, s.frame = nil, nil
+	}
+	if len(s.items) > 10_000 {
+		s.next, s.batches, s.hashes, s.entries = nil, nil, nil, nil
+		s.byName, s.leaders = map[uint64]int32{}, map[uint64]int32{}
+	}
+	clear(s.batches)
+	s.items, s.results, s.sub, s.suffix, s.last = nil, nil, nil, nil, journal.Ticket{}
+	pushPool.Put(s)
+}
+
+// group sorts the items into batches, each in request order. A run of items of one
+// partition, the common case, compares two names an item.
+func (s *pushState) group() {
+	s.batches = s.batches[:0]
+	s.next = s.next[:0]
+	clear(s.byName)
+	current := int32(-1)
+	for i := range s.items {
+		s.next = append(s.next, -1)
+		if current < 0 || !samePartition(&s.items[i], &s.items[s.batches[current].first]) {
+			current = s.batchOf(int32(i))
+		}
+		batch := &s.batches[current]
+		if batch.count > 0 {
+			s.next[batch.last] = int32(i)
+		}
+		batch.last = int32(i)
+		batch.count++
+	}
+}
+
+// batchOf finds or starts the batch of item i.
+func (s *pushState) batchOf(i int32) int32 {
+	if len(s.batches) == 0 {
+		s.batches = append(s.batches, pushBatch{first: i})
+		return 0
+	}
+	if len(s.byName) == 0 {
+		s.byName[nameHash(&s.items[s.batches[0].first])] = 0
+	}
+	h := nameHash(&s.items[i])
+	for {
+		n, ok := s.byName[h]
+		if !ok {
+			break
+		}
+		if samePartition(&s.items[i], &s.items[s.batches[n].first]) {
+			return n
+		}
+		h++ // another partition has this hash: look at the next place
+	}
+	n := int32(len(s.batches))
+	s.batches = append(s.batches, pushBatch{first: i})
+	s.byName[h] = n
+	return n
+}
+
+func samePartition(a, b *PushItem) bool {
+	return bytes.Equal(a.Partition, b.Partition) && bytes.Equal(a.Queue, b.Queue)
+}
+
+func nameHash(it *PushItem) uint64 {
+	return xxhash.Sum64(it.Queue)*0x9e3779b97f4a7c15 ^ xxhash.Sum64(it.Partition)
+}
+
+// pushBatch stores one batch and leaves its ticket in s.last.
+func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
+	for {
+		q, created := b.ensureQueue(t, string(s.items[batch.first].Queue), DefaultOptions)
+		p := b.ensurePartition(q, s.items[batch.first].Partition)
+		done, err := b.appendBatch(s, batch, q, p)
+		if created {
+			b.created.wake("")
+			b.created.wake(q.name)
+		}
+		if done || err != nil {
+			return err
+		}
+		// The queue was deleted in between: the push goes to its successor.
+	}
+}
+
+// appendBatch decides offsets and duplicates of a batch under the partition's lock and
+// hands its record to the journal. done is false if the queue is gone.
+func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partition) (done bool, err error) {
+	window := q.options.Load().DedupWindowSeconds
+	s.findLeaders(b, batch, p.number)
+	s.encode(batch) // outside the lock, as if nothing was stored before
+
+	if !q.announced.Load() {
+		b.announceQueue(q)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q.deleted.Load() {
+		return false, nil
+	}
+	now := b.clock.stamp()
+	if window > 0 && s.hasKeys(batch) {
+		dup, err := b.findStored(s, batch, p, now-window*1000)
+		if err != nil {
+			return false, err
+		}
+		if dup {
+			s.encode(batch)
+		}
+	}
+	count := s.count(batch)
+	if count == 0 {
+		s.settleRepeats(batch)
+		s.last = b.journal.Join() // the originals must be on disk
+		return true, nil
+	}
+	stamp := max(now, p.lastMs, q.floorMs.Load())
+	base := p.end
+	id := b.newBatchID(stamp, base)
+	if b.appendLocked(s, p, count, stamp, id) {
+		s.settleStored(b, batch, p, base, stamp, id)
+		batch.p, batch.end = p, p.end
+	}
+	s.settleRepeats(batch)
+	return true, nil
+}
+
+// appendLocked gives the encoded batch in s its offsets and appends it to p. On failure
+// nothing has changed, and the ticket in s.last says why.
+func (b *Broker) appendLocked(s *pushState, p *partition, count int, stamp int64, id uuid.UUID) bool {
+	segment.Seal(s.frame[record.FrameHeaderLen:], p.number, p.end, stamp, id)
+	frames, prefix := s.frame, 0
+	if !p.announced || len(s.suffix) > 0 {
+		// One entry creates the partition and stores its first batch.
+		s.prefix = p.appendRecord(s.prefix[:0])
+		prefix = len(s.prefix)
+		s.prefix = append(s.prefix, s.frame...)
+		s.prefix = append(s.prefix, s.suffix...)
+		frames = s.prefix
+	}
+	// Marked before it is appended: see changes.
+	b.changed.partition(p)
+	b.changed.record(s.suffix)
+	stored, ticket := b.journal.Append(frames, false)
+	s.last = ticket
+	if stored == nil {
+		return false
+	}
+	p.announced = true
+	p.growLocked(stored[prefix+record.FrameHeaderLen:prefix+len(s.frame):prefix+len(s.frame)], count, stamp)
+	return true
+}
+
+// growLocked adds an encoded batch to the tail.
+func (p *partition) growLocked(batch []byte, count int, stamp int64) {
+	if p.start == p.end {
+		p.startMs = stamp
+	}
+	p.tail = append(p.tail, batch)
+	p.end += int64(count)
+	p.lastMs = stamp
+	p.queue.noteStamp(stamp)
+}
+
+// publish makes everything below end visible: it is on disk.
+func (b *Broker) publish(p *partition, end int64) {
+	p.mu.Lock()
+	first := p.hwm == 0
+	p.hwm = max(p.hwm, end)
+	p.mu.Unlock()
+	if p.hidden {
+		return
+	}
+	for _, g := range *p.queue.groupList.Load() {
+		g.ready.offer(p.index)
+	}
+	if first {
+		p.queue.awaited.wake(p.name)
+	}
+	b.checkpointIfDue()
+}

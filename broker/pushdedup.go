@@ -1,0 +1,176 @@
+package broker
+
+import (
+	"bytes"
+
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/index/dedup"
+	"github.com/skepmq/skep/log/record"
+	"github.com/skepmq/skep/segment"
+)
+
+// While a batch is decided, results carry the state of each item: itemNew will be
+// stored, Duplicate repeats a stored message, and itemRepeat an earlier item of the same
+// request, whose number stands in Offset until settleRepeats.
+const (
+	itemNew    = Queued
+	itemRepeat = PushStatus(0xff)
+)
+
+// findLeaders marks the items that repeat a transaction id of an earlier item, and
+// hashes the ids of the others.
+func (s *pushState) findLeaders(b *Broker, batch *pushBatch, partition uint64) {
+	if cap(s.hashes) < len(s.items) {
+		s.hashes = make([]uint64, len(s.items))
+	}
+	s.hashes = s.hashes[:len(s.items)]
+	clear(s.leaders)
+	for i := batch.first; i >= 0; i = s.next[i] {
+		it := &s.items[i]
+		s.results[i] = PushResult{Status: itemNew, Minted: len(it.TransactionID) == 0}
+		if len(it.TransactionID) == 0 {
+			continue
+		}
+		s.hashes[i] = b.ids.Hash(partition, it.TransactionID)
+		if batch.count > 1 {
+			s.findLeader(i)
+		}
+	}
+}
+
+func (s *pushState) findLeader(i int32) {
+	for h := s.hashes[i]; ; h++ {
+		leader, ok := s.leaders[h]
+		if !ok {
+			s.leaders[h] = i
+			return
+		}
+		if bytes.Equal(s.items[leader].TransactionID, s.items[i].TransactionID) {
+			s.results[i].Status, s.results[i].Offset = itemRepeat, int64(leader)
+			return
+		}
+	}
+}
+
+// encode writes the frame of the batch's new items, without offset and time.
+func (s *pushState) encode(batch *pushBatch) {
+	s.raw = s.raw[:0]
+	count := 0
+	for i := batch.first; i >= 0; i = s.next[i] {
+		if s.results[i].Status != itemNew {
+			continue
+		}
+		it := &s.items[i]
+		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub}
+		if len(it.TransactionID) > 0 {
+			m.TransactionID = it.TransactionID
+		}
+		s.raw = segment.AppendMessage(s.raw, &m)
+		count++
+	}
+	if count == 0 {
+		return
+	}
+	s.frame = record.BeginFrame(s.frame[:0], record.KindBatch)
+	s.frame = segment.AppendBatch(s.frame, &segment.Header{Count: uint32(count)}, s.raw)
+	s.frame = record.EndFrame(s.frame, 0)
+}
+
+func (s *pushState) count(batch *pushBatch) (n int) {
+	for i := batch.first; i >= 0; i = s.next[i] {
+		if s.results[i].Status == itemNew {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *pushState) hasKeys(batch *pushBatch) bool {
+	for i := batch.first; i >= 0; i = s.next[i] {
+		if !s.results[i].Minted {
+			return true
+		}
+	}
+	return false
+}
+
+// findStored marks the items whose id is stored in p since the instant, and reports
+// whether there are any. The partition is locked.
+func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since int64) (bool, error) {
+	any := false
+	for i := batch.first; i >= 0; i = s.next[i] {
+		r := &s.results[i]
+		if r.Status != itemNew || r.Minted {
+			continue
+		}
+		id, offset, found, err := b.lookupLocked(p, s.items[i].TransactionID, s.hashes[i], since, &s.found)
+		if err != nil {
+			return false, err
+		}
+		if found {
+			any = true
+			r.Status, r.MessageID, r.Offset = Duplicate, id, offset
+		}
+	}
+	return any, nil
+}
+
+// lookupLocked finds the earliest message of p with that transaction id appended at or
+// after since. A message that retention has removed is still known by its key: then id
+// is zero and offset says where it was.
+func (b *Broker) lookupLocked(p *partition, key []byte, hash uint64, since int64, scratch *[]int64) (id uuid.UUID, offset int64, found bool, err error) {
+	offsets, err := b.ids.Lookup(hash, (*scratch)[:0])
+	*scratch = offsets
+	if err != nil {
+		return id, 0, false, err
+	}
+	for _, o := range offsets {
+		if found && o >= offset {
+			continue
+		}
+		if o < p.start {
+			id, offset, found = uuid.UUID{}, o, true
+			continue
+		}
+		m, ok, err := b.messageAt(p.viewLocked(), o, p.end)
+		if err != nil {
+			return id, 0, false, err
+		}
+		if ok && m.CreatedAtMs >= since && bytes.Equal(m.TransactionID, key) {
+			id, offset, found = m.ID, o, true
+		}
+	}
+	return id, offset, found, nil
+}
+
+// settleStored fills in what became of the stored items and indexes their ids.
+func (s *pushState) settleStored(b *Broker, batch *pushBatch, p *partition, base, stamp int64, id uuid.UUID) {
+	s.entries = s.entries[:0]
+	offset := base
+	for i := batch.first; i >= 0; i = s.next[i] {
+		r := &s.results[i]
+		if r.Status != itemNew {
+			continue
+		}
+		r.MessageID, r.Offset = segment.MessageID(id, offset), offset
+		if !r.Minted {
+			b.ids.Add(s.hashes[i], offset, stamp)
+			s.entries = append(s.entries, dedup.Entry{Hash: s.hashes[i], Offset: offset, TimestampMs: stamp})
+		}
+		offset++
+	}
+	b.changed.ids(s.entries)
+}
+
+// settleRepeats gives the items that repeat an earlier one of the request the fate of
+// that one.
+func (s *pushState) settleRepeats(batch *pushBatch) {
+	for i := batch.first; i >= 0; i = s.next[i] {
+		r := &s.results[i]
+		if r.Status == itemRepeat {
+			leader := &s.results[r.Offset]
+			r.Status, r.MessageID, r.Offset = Duplicate, leader.MessageID, leader.Offset
+		}
+	}
+}

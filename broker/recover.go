@@ -1,0 +1,515 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/skepmq/skep/broker/lease"
+	"github.com/skepmq/skep/index"
+	"github.com/skepmq/skep/index/dedup"
+	"github.com/skepmq/skep/log/catalog"
+	"github.com/skepmq/skep/log/journal"
+	"github.com/skepmq/skep/log/offsets"
+	partlog "github.com/skepmq/skep/log/partition"
+	"github.com/skepmq/skep/log/record"
+	"github.com/skepmq/skep/segment"
+)
+
+// Open opens the data directory o.Dir, making it if it is missing, and recovers what it
+// held: the homes are loaded, the journal is replayed over them. It returns when the
+// broker serves. Errors: vfs.ErrLocked if another process has the directory, and
+// corruption errors that name file and position.
+func Open(o Options) (*Broker, error) {
+	o.setDefaults()
+	b := &Broker{
+		o: o, log: o.Logger, clock: newClock(o.Now),
+		queues: map[queueKey]*queue{}, byNumber: map[uint32]*queue{}, groups: map[uint32]*group{},
+		nextQueue: 1, nextGroup: 1, grown: map[uint32]partlog.SegmentInfo{}, leases: &lease.Table{},
+		checkpointC: make(chan struct{}, 1), stopC: make(chan struct{}), closeC: make(chan struct{}),
+	}
+	b.nextPartition.Store(1)
+	b.batchSeq.Store(rand.Uint64())
+	b.wheel.init(b.clock.mono())
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	lock, err := o.FS.Lock(filepath.Join(o.Dir, "LOCK"))
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory %s: %w", o.Dir, err)
+	}
+	b.lock = lock
+	if err := b.recover(); err != nil {
+		return nil, errors.Join(err, b.closeFiles())
+	}
+	b.checkSpace()
+	b.wg.Go(b.checkpointer)
+	b.wg.Go(b.turnWheel)
+	b.wg.Go(b.watchSpace)
+	if b.journal.Unfiled() > 0 {
+		b.poke()
+	}
+	return b, nil
+}
+
+// closeFiles closes what is open, the journal first.
+func (b *Broker) closeFiles() error {
+	var errs []error
+	if b.journal != nil {
+		errs = append(errs, b.journal.Close())
+	}
+	if b.ids != nil {
+		errs = append(errs, b.ids.Close())
+	}
+	if b.offsets != nil {
+		errs = append(errs, b.offsets.Close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	if b.catalog != nil {
+		errs = append(errs, b.catalog.Close())
+	}
+	return errors.Join(append(errs, b.lock.Close())...)
+}
+
+// recover loads the homes and replays the journal, and logs how long each part took.
+func (b *Broker) recover() error {
+	start := time.Now()
+	event := b.log.Info()
+	step := func(name string, fn func() error) error {
+		began := time.Now()
+		err := fn()
+		event = event.Str(name, rounded(time.Since(began)))
+		return err
+	}
+	r := &recovery{b: b, segments: map[uint32]partlog.SegmentInfo{}}
+	for _, s := range []struct {
+		name string
+		fn   func() error
+	}{
+		{"catalogue", r.openCatalog}, {"segments", r.openStore}, {"offsets", r.openOffsets},
+		{"transaction_ids", r.openIDs}, {"journal", r.openJournal}, {"leases", r.restoreLeases},
+	} {
+		if err := step(s.name, s.fn); err != nil {
+			return err
+		}
+	}
+	event.Str("total", rounded(time.Since(start))).Int("queues", len(b.queues)).Int("partitions", b.partitions.count()).
+		Int64("replayed_bytes", b.journal.Unfiled()).Str("path", b.o.Dir).Msg("data directory recovered")
+	return nil
+}
+
+func rounded(d time.Duration) string { return d.Round(10 * time.Microsecond).String() }
+
+// recovery is the state of one Open.
+type recovery struct {
+	b        *Broker
+	meta     record.Meta
+	segments map[uint32]partlog.SegmentInfo
+	entries  []dedup.Entry // ids of replayed batches
+	scratch  []byte
+}
+
+func (r *recovery) openCatalog() (err error) {
+	b := r.b
+	b.catalog, err = catalog.Open(catalog.Options{FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "catalog"), Logger: b.log}, r.load)
+	if err != nil {
+		return err
+	}
+	if r.meta.Directory == 0 {
+		return r.newDirectory()
+	}
+	b.directory, b.filed, b.nextSegment = r.meta.Directory, r.meta.Generation, r.meta.NextSegment
+	b.nextQueue = max(b.nextQueue, r.meta.NextQueue)
+	b.nextGroup = max(b.nextGroup, r.meta.NextGroup)
+	raiseTo(&b.nextPartition, r.meta.NextPartition)
+	return nil
+}
+
+// newDirectory gives a new data directory its identity. A directory that has a journal
+// is not new: its catalogue is lost, and starting over would lose everything.
+func (r *recovery) newDirectory() error {
+	names, err := r.b.o.FS.List(r.b.o.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == "journal" || name == "segments" {
+			return fmt.Errorf("data directory %s has a %s but no catalogue: restore catalog/ from a backup, or move the directory away", r.b.o.Dir, name)
+		}
+	}
+	r.b.directory = rand.Uint64() | 1
+	meta := r.b.meta(0)
+	if err := r.b.catalog.Commit(record.AppendMeta(nil, &meta)); err != nil {
+		return err
+	}
+	return r.b.o.FS.SyncDir(r.b.o.Dir)
+}
+
+func (r *recovery) openStore() (err error) {
+	b := r.b
+	var live []partlog.SegmentInfo
+	for _, s := range r.segments {
+		if b.byNumber[s.Queue] != nil {
+			live = append(live, s)
+		}
+	}
+	b.store, err = partlog.Open(partlog.Options{
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "segments"), SegmentBytes: b.o.SegmentBytes,
+		FirstID: b.nextSegment, Logger: b.log,
+	}, live)
+	return err
+}
+
+func (r *recovery) openOffsets() (err error) {
+	b := r.b
+	b.offsets, err = offsets.Open(offsets.Options{
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Logger: b.log,
+	}, func(c record.Cursor) { r.setCursor(&c) })
+	return err
+}
+
+func (r *recovery) openIDs() (err error) {
+	b := r.b
+	var found dedup.Recovery
+	b.ids, found, err = dedup.Open(dedup.Options{
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "dedup"), CacheBytes: b.o.DedupCacheBytes, Logger: b.log,
+	})
+	if err != nil || len(found.Damaged) == 0 {
+		return err
+	}
+	return r.reindex()
+}
+
+// reindex makes good for damaged files of the index: it reads the ids of every filed
+// message that a window still reaches out of the segments.
+func (r *recovery) reindex() error {
+	b := r.b
+	for _, q := range b.queues {
+		since := b.clock.stamp() - q.ackWindow().Milliseconds()
+		for _, p := range q.partitions {
+			if p.filedMs < since || p.filedEnd == p.start {
+				continue
+			}
+			if err := r.reindexPartition(p, since); err != nil {
+				return err
+			}
+		}
+	}
+	if err := b.ids.Save(r.entries); err != nil {
+		return err
+	}
+	r.entries = nil
+	return b.ids.DiscardDamaged()
+}
+
+func (r *recovery) reindexPartition(p *partition, since int64) error {
+	committed, err := r.b.offsetAt(p.viewLocked(), p.end, since)
+	if err != nil {
+		return err
+	}
+	var walkErr error
+	err = r.b.batches(p.viewLocked(), committed+1, func(h *segment.Header, batch []byte) bool {
+		walkErr = r.indexIDs(p, h, batch)
+		return walkErr == nil
+	})
+	if err = errors.Join(err, walkErr); err != nil && r.b.damageLocked(p, err) == err {
+		return err // the disk; a damaged partition is out of service, and that is all
+	}
+	return nil
+}
+
+func (r *recovery) openJournal() (err error) {
+	b := r.b
+	b.journal, err = journal.Open(journal.Options{
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "journal"), LogID: b.directory, Filed: b.filed,
+		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log,
+	}, r.replay)
+	if err != nil {
+		return err
+	}
+	b.changed.ids(r.entries)
+	return nil
+}
+
+// load folds one frame of the catalogue.
+func (r *recovery) load(k record.Kind, body []byte) (err error) {
+	switch k {
+	case record.KindMeta:
+		r.meta, err = record.DecodeMeta(body)
+		return err
+	case record.KindSegment:
+		s, err := record.DecodeSegment(body)
+		r.segments[s.ID] = partlog.SegmentInfo{
+			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
+		}
+		return err
+	case record.KindFiled:
+		f, err := record.DecodeFiled(body)
+		if p := r.b.partitions.get(f.Partition); p != nil && err == nil {
+			p.start, p.filedEnd, p.hwm, p.end = f.Start, f.End, f.End, f.End
+			p.startMs, p.filedMs, p.lastMs = f.StartMs, f.LastTimestampMs, f.LastTimestampMs
+			p.filedBytes, p.newest = f.Bytes, index.Pointer{Segment: f.Segment, Position: f.Position}
+			p.queue.noteStamp(f.LastTimestampMs)
+		}
+		return err
+	default:
+		return r.apply(k, body)
+	}
+}
+
+// replay applies one entry of the journal. Its frames stay in memory: tails point into it.
+func (r *recovery) replay(_ uint64, frames []byte) error {
+	for len(frames) > 0 {
+		k, body, rest, err := record.NextFrame(frames)
+		if err != nil {
+			return err
+		}
+		if err := r.replayFrame(k, body, frames[:len(frames)-len(rest)]); err != nil {
+			return err
+		}
+		frames = rest
+	}
+	return nil
+}
+
+// replayFrame applies one fact and marks what it changed for the next checkpoint.
+func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
+	b := r.b
+	switch k {
+	case record.KindBatch:
+		return r.replayBatch(body)
+	case record.KindCursor:
+		c, err := record.DecodeCursor(body)
+		if err != nil {
+			return err
+		}
+		if p, cur := r.setCursor(&c); cur != nil {
+			b.changed.cursor(p, cur)
+		}
+		return nil
+	case record.KindDeadLetter, record.KindDeadLetterRemoved:
+		b.changed.record(frame)
+	case record.KindQueueDeleted:
+		if number, err := record.DecodeQueueDeleted(body); err == nil && b.byNumber[number] != nil {
+			b.changed.deleteQueue(b.byNumber[number])
+		}
+	}
+	if err := r.apply(k, body); err != nil {
+		return err
+	}
+	r.mark(k, body)
+	return nil
+}
+
+// mark lists what a replayed frame made or changed.
+func (r *recovery) mark(k record.Kind, body []byte) {
+	b := r.b
+	switch k {
+	case record.KindQueue:
+		if q, err := record.DecodeQueue(body); err == nil && b.byNumber[q.Number] != nil {
+			b.changed.queue(b.byNumber[q.Number])
+		}
+	case record.KindPartition:
+		if d, err := record.DecodePartition(body); err == nil {
+			if p := b.partitions.get(d.Number); p != nil {
+				b.changed.partition(p)
+			}
+		}
+	case record.KindGroup:
+		if g, err := record.DecodeGroup(body); err == nil && b.groups[g.Number] != nil {
+			b.changed.group(b.groups[g.Number])
+		}
+	}
+}
+
+// replayBatch puts a batch that no segment holds into its partition's tail.
+func (r *recovery) replayBatch(batch []byte) error {
+	h, err := segment.Verify(batch)
+	if err != nil {
+		return fmt.Errorf("replay batch: %w", err)
+	}
+	p := r.b.partitions.get(h.Partition)
+	if p == nil || h.EndOffset() <= p.filedEnd {
+		return nil // of a deleted queue, or filed
+	}
+	if h.BaseOffset != p.end {
+		return fmt.Errorf("replay batch: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
+			p.number, p.queue.name, p.end, h.BaseOffset)
+	}
+	r.b.changed.partition(p)
+	p.growLocked(batch, int(h.Count), h.TimestampMs)
+	p.hwm = p.end
+	if p.hidden {
+		return nil
+	}
+	return r.indexIDs(p, &h, batch)
+}
+
+func (r *recovery) indexIDs(p *partition, h *segment.Header, batch []byte) (err error) {
+	if r.scratch, err = segment.Body(h, batch, r.scratch[:0]); err != nil {
+		return fmt.Errorf("replay batch: %w", err)
+	}
+	raw := r.scratch
+	if h.Codec == segment.CodecRaw {
+		r.scratch = nil // it is part of the batch
+	}
+	for offset := h.BaseOffset; offset < h.EndOffset(); offset++ {
+		m, rest, err := segment.NextMessage(raw)
+		if err != nil {
+			return fmt.Errorf("replay batch: %w", err)
+		}
+		raw = rest
+		if m.TransactionID != nil {
+			e := dedup.Entry{Hash: r.b.ids.Hash(p.number, m.TransactionID), Offset: offset, TimestampMs: h.TimestampMs}
+			r.b.ids.Add(e.Hash, e.Offset, e.TimestampMs)
+			r.entries = append(r.entries, e)
+		}
+	}
+	return nil
+}
+
+// apply folds a fact that is neither a message nor a cursor into memory. A fact about a
+// queue or partition that is not there belongs to a deleted one.
+func (r *recovery) apply(k record.Kind, body []byte) error {
+	switch k {
+	case record.KindQueue:
+		d, err := record.DecodeQueue(body)
+		if err != nil {
+			return err
+		}
+		return r.setQueue(&d)
+	case record.KindQueueDeleted:
+		number, err := record.DecodeQueueDeleted(body)
+		if q := r.b.byNumber[number]; q != nil {
+			r.deleteQueue(q)
+		}
+		return err
+	case record.KindPartition:
+		d, err := record.DecodePartition(body)
+		r.setPartition(&d)
+		return err
+	case record.KindGroup:
+		d, err := record.DecodeGroup(body)
+		r.setGroup(&d)
+		return err
+	case record.KindDeadLetter:
+		d, err := record.DecodeDeadLetter(body)
+		if q := r.b.byNumber[d.Queue]; q != nil && err == nil {
+			q.dead.add(&d, true)
+		}
+		return err
+	case record.KindDeadLetterRemoved:
+		number, id, err := record.DecodeDeadLetterRemoved(body)
+		if q := r.b.byNumber[number]; q != nil {
+			q.dead.remove(id)
+		}
+		return err
+	default:
+		return fmt.Errorf("%w: unknown record kind %d, written by a newer version?", record.ErrCorrupt, k)
+	}
+}
+
+func (r *recovery) setQueue(d *record.Queue) error {
+	b := r.b
+	var o QueueOptions
+	if err := json.Unmarshal(d.Options, &o); err != nil {
+		return fmt.Errorf("options of queue %q: %w", d.Name, err)
+	}
+	if q := b.byNumber[d.Number]; q != nil {
+		q.options.Store(&o)
+		return nil
+	}
+	q := newQueue(d.Number, d.Tenant, d.ID, d.Name, d.CreatedMs, o)
+	q.announced.Store(true)
+	b.byNumber[d.Number] = q
+	b.queues[queueKey{q.tenant, q.name}] = q
+	b.nextQueue = max(b.nextQueue, d.Number+1)
+	return nil
+}
+
+func (r *recovery) deleteQueue(q *queue) {
+	q.deleted.Store(true)
+	r.b.unlistQueueLocked(q)
+	r.b.forgetPartitions(q)
+}
+
+func (r *recovery) setPartition(d *record.Partition) {
+	b := r.b
+	raiseTo(&b.nextPartition, d.Number+1)
+	q := b.byNumber[d.Queue]
+	if q == nil || b.partitions.get(d.Number) != nil {
+		return
+	}
+	p := &partition{queue: q, name: d.Name, number: d.Number, createdMs: d.CreatedMs, hidden: d.Hidden, announced: true}
+	q.addPartitionLocked(p)
+	b.partitions.set(p.number, p)
+}
+
+func (r *recovery) setGroup(d *record.Group) {
+	b := r.b
+	b.nextGroup = max(b.nextGroup, d.Number+1)
+	q := b.byNumber[d.Queue]
+	if q == nil {
+		return
+	}
+	g := b.groups[d.Number]
+	if g == nil {
+		g = newGroup(q, d.Number, d.Name, d.CreatedMs)
+		g.announced.Store(true)
+		b.groups[d.Number] = g
+		q.addGroupLocked(g)
+	}
+	g.sub.Store(&subscription{registered: d.Registered, mode: d.Mode, instantMs: d.InstantMs})
+	if d.Mode == modeNew {
+		raise(&q.floorMs, d.InstantMs)
+	}
+}
+
+// setCursor restores a recorded cursor, unless its partition or group is gone.
+func (r *recovery) setCursor(d *record.Cursor) (*partition, *cursor) {
+	p, g := r.b.partitions.get(d.Partition), r.b.groups[d.Group]
+	if p == nil || g == nil || g.queue != p.queue {
+		return nil, nil
+	}
+	c := p.cursorLocked(g)
+	if c == nil {
+		c = p.addCursorLocked(g, d.Committed)
+	}
+	c.restore(d, r.b.clock)
+	return p, c
+}
+
+// restoreLeases puts the leases that are still live back to work. Expired ones need
+// nothing: their partitions are candidates like all others.
+func (r *recovery) restoreLeases() error {
+	now := r.b.clock.mono()
+	for _, q := range r.b.queues {
+		for _, p := range q.partitions {
+			for c := p.cursors; c != nil; c = c.next {
+				if c.lease == nil {
+					continue
+				}
+				r.b.leases.Add(c.lease.id, lease.Key{Partition: p.number, Group: c.group.number})
+				if c.live(now) {
+					r.b.armLocked(p, c, c.lease.deadline)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// raiseTo makes a counter at least to. Recovery is alone with it.
+func raiseTo(v interface {
+	Load() uint64
+	Store(uint64)
+}, to uint64) {
+	if v.Load() < to {
+		v.Store(to)
+	}
+}

@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/skepmq/skep/log/journal"
+)
+
+// subscriptionOf reads the parameters of a first contact. Only the literal texts count:
+// a mode nobody knows means everything, as if none had been sent.
+func (b *Broker) subscriptionOf(mode, from string) subscription {
+	if from != "" && from != "now" {
+		if t, err := parseInstant(from); err == nil {
+			return subscription{mode: modeTimestamp, instantMs: t.UnixMilli()}
+		}
+		return subscription{mode: modeNew}
+	}
+	if mode == "new" || from == "now" {
+		return subscription{mode: modeNew}
+	}
+	return subscription{mode: modeAll}
+}
+
+// instantLayouts are the spellings of an instant that are taken, most usual first.
+var instantLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05", "2006-01-02"}
+
+func parseInstant(s string) (t time.Time, err error) {
+	for _, layout := range instantLayouts {
+		if t, err = time.ParseInLocation(layout, s, time.UTC); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+// register writes the group's subscription, once. From then on the group has a place in
+// every partition of the queue, those to come included: not stored, but told by the
+// subscription and the times of the partition's batches.
+func (b *Broker) register(g *group, mode, from string) journal.Ticket {
+	q := g.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if g.sub.Load().registered || q.deleted.Load() {
+		return b.journal.Join()
+	}
+	sub := b.subscriptionOf(mode, from)
+	sub.registered = true
+	if sub.mode == modeNew {
+		// Above every message so far; floorMs keeps every later one at or above it.
+		sub.instantMs = max(b.clock.stamp(), q.newestMs.Load()+1)
+		raise(&q.floorMs, sub.instantMs)
+	}
+	g.sub.Store(&sub)
+	var frames []byte
+	if !q.announced.Load() {
+		b.changed.queue(q)
+		frames = q.appendRecord(frames)
+	}
+	b.changed.group(g)
+	_, ticket := b.journal.Append(g.appendRecord(frames), false)
+	q.announced.Store(true)
+	g.announced.Store(true)
+	return ticket
+}
+
+// announceQueue writes the record of a queue that a pop has made.
+func (b *Broker) announceQueue(q *queue) journal.Ticket {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.announced.Load() || q.deleted.Load() {
+		return b.journal.Join()
+	}
+	return b.announceLocked(q)
+}
+
+// labelled returns the tenant's queues with both labels; an empty label matches all.
+func (b *Broker) labelled(t Tenant, namespace, task string) (queues []*queue) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for k, q := range b.queues {
+		o := q.options.Load()
+		if k.tenant == t && (namespace == "" || o.Namespace == namespace) && (task == "" || o.Task == task) {
+			queues = append(queues, q)
+		}
+	}
+	return queues
+}

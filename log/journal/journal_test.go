@@ -1,0 +1,368 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skepmq/skep/segment/vfs"
+	"github.com/skepmq/skep/segment/vfs/faultfs"
+)
+
+type replayed struct {
+	generation uint64
+	frames     string
+}
+
+// open opens a journal over fsys and returns it with what it replayed.
+func open(t *testing.T, fsys vfs.FS, change func(*Options)) (*Journal, []replayed, error) {
+	t.Helper()
+	o := Options{FS: fsys, Dir: "journal", LogID: 7}
+	if change != nil {
+		change(&o)
+	}
+	var got []replayed
+	j, err := Open(o, func(generation uint64, frames []byte) error {
+		got = append(got, replayed{generation, string(frames)})
+		return nil
+	})
+	if err == nil {
+		t.Cleanup(func() {
+			if err := j.Close(); err != nil && !errors.Is(err, vfs.ErrLocked) && j.Err() == nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+	return j, got, err
+}
+
+func mustOpen(t *testing.T, fsys vfs.FS, change func(*Options)) (*Journal, []replayed) {
+	t.Helper()
+	j, got, err := open(t, fsys, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, got
+}
+
+func appendWait(t *testing.T, j *Journal, frames string) {
+	t.Helper()
+	stored, ticket := j.Append([]byte(frames), false)
+	if err := ticket.Wait(); err != nil {
+		t.Fatalf("append %q: %v", frames, err)
+	}
+	if string(stored) != frames {
+		t.Fatalf("stored %q, want %q", stored, frames)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps func(t *testing.T, j *Journal)
+		filed uint64 // of the second Open
+		want  []replayed
+	}{
+		{"nothing", func(*testing.T, *Journal) {}, 0, nil},
+		{"in order", func(t *testing.T, j *Journal) {
+			appendWait(t, j, "a")
+			appendWait(t, j, "b")
+		}, 0, []replayed{{1, "a"}, {1, "b"}}},
+		{"across a rotation", func(t *testing.T, j *Journal) {
+			appendWait(t, j, "a")
+			mustRotate(t, j, 1)
+			appendWait(t, j, "b")
+		}, 0, []replayed{{1, "a"}, {2, "b"}}},
+		{"dropped", func(t *testing.T, j *Journal) {
+			appendWait(t, j, "a")
+			mustRotate(t, j, 1)
+			appendWait(t, j, "b")
+			if err := j.Drop(1); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, []replayed{{2, "b"}}},
+		{"filed and not yet dropped", func(t *testing.T, j *Journal) {
+			appendWait(t, j, "a")
+			mustRotate(t, j, 1)
+			appendWait(t, j, "b")
+		}, 1, []replayed{{2, "b"}}},
+		{"unwaited", func(t *testing.T, j *Journal) {
+			j.Append([]byte("lazy"), true)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}, 0, []replayed{{1, "lazy"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fsys := faultfs.New()
+			j, _ := mustOpen(t, fsys, nil)
+			tt.steps(t, j)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			next, got := mustOpen(t, fsys, func(o *Options) { o.Filed = tt.filed })
+			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Fatalf("replayed %v, want %v", got, tt.want)
+			}
+			appendWait(t, next, "after")
+		})
+	}
+}
+
+func mustRotate(t *testing.T, j *Journal, want uint64) {
+	t.Helper()
+	sealed, err := j.Rotate()
+	if err != nil || sealed != want {
+		t.Fatalf("rotate: generation %d, %v; want %d", sealed, err, want)
+	}
+}
+
+// What Wait returned for is on disk at that moment, not only after Close.
+func TestWaitMeansSynced(t *testing.T) {
+	fsys := faultfs.New()
+	j, _ := mustOpen(t, fsys, nil)
+	for i := range 20 {
+		appendWait(t, j, fmt.Sprint(i))
+		_, got := mustOpen(t, fsys.CrashStrict(), nil)
+		if len(got) != i+1 || got[i].frames != fmt.Sprint(i) {
+			t.Fatalf("after %d appends a power cut leaves %v", i+1, got)
+		}
+	}
+}
+
+func TestSyncModes(t *testing.T) {
+	tests := []struct {
+		mode   SyncMode
+		synced bool // by Wait
+	}{{SyncGroup, true}, {SyncInterval, false}, {SyncNever, false}}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.mode), func(t *testing.T) {
+			fsys := faultfs.New()
+			j, _ := mustOpen(t, fsys, func(o *Options) { o.Sync, o.Interval = tt.mode, time.Hour })
+			appendWait(t, j, "a")
+			if _, got := mustOpen(t, fsys.CrashStrict(), nil); (len(got) == 1) != tt.synced {
+				t.Fatalf("after Wait a power cut leaves %d entries", len(got))
+			}
+			if err := j.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := mustOpen(t, fsys.CrashStrict(), nil); len(got) != 1 {
+				t.Fatal("after Flush a power cut loses the entry")
+			}
+		})
+	}
+}
+
+func TestLazyIsCommittedByItself(t *testing.T) {
+	j, _ := mustOpen(t, faultfs.New(), nil)
+	_, ticket := j.Append([]byte("nobody waits for me"), true)
+	if err := ticket.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Appenders that meet share syncs, and each gets its own bytes.
+func TestGroupCommit(t *testing.T) {
+	fsys := faultfs.New()
+	j, _ := mustOpen(t, fsys, nil)
+	const writers, each = 32, 50
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				frames := bytes.Repeat([]byte{byte(w), byte(i)}, 100+w)
+				stored, ticket := j.Append(frames, false)
+				if err := ticket.Wait(); err != nil || !bytes.Equal(stored, frames) {
+					t.Errorf("writer %d: %v, bytes equal: %v", w, err, bytes.Equal(stored, frames))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := j.Stats()
+	if s.Frames != writers*each || s.Syncs >= s.Frames {
+		t.Fatalf("%d appends took %d syncs", s.Frames, s.Syncs)
+	}
+	_, got := mustOpen(t, fsys.CrashStrict(), nil)
+	total := 0
+	next := map[byte]byte{}
+	for _, r := range got {
+		for b := []byte(r.frames); len(b) > 0; {
+			w, i := b[0], b[1]
+			if next[w] != i {
+				t.Fatalf("writer %d: entry %d follows %d", w, i, next[w])
+			}
+			next[w]++
+			total++
+			b = b[2*(100+int(w)):]
+		}
+	}
+	if total != writers*each {
+		t.Fatalf("%d appends recovered, want %d", total, writers*each)
+	}
+}
+
+// Frames larger than a chunk, and a group that outgrows its chunk, keep their bytes.
+func TestLargeFrames(t *testing.T) {
+	fsys := faultfs.New()
+	j, _ := mustOpen(t, fsys, nil)
+	var want []byte
+	var last Ticket
+	for i := range 5 {
+		frames := bytes.Repeat([]byte{byte('a' + i)}, chunkBytes/2+i)
+		want = append(want, frames...)
+		stored, ticket := j.Append(frames, true)
+		if !bytes.Equal(stored, frames) {
+			t.Fatalf("frames %d are not stored as they were", i)
+		}
+		last = ticket
+	}
+	if err := last.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	_, got := mustOpen(t, fsys.CrashStrict(), nil)
+	var all []byte
+	for _, r := range got {
+		all = append(all, r.frames...)
+	}
+	if !bytes.Equal(all, want) {
+		t.Fatal("recovered bytes differ")
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	j, _ := mustOpen(t, faultfs.New(), func(o *Options) { o.MaxUnfiled = 10 })
+	appendWait(t, j, "0123456789")
+	mustRotate(t, j, 1)
+	admitted := make(chan error, 1)
+	go func() { admitted <- j.Admit() }()
+	select {
+	case err := <-admitted:
+		t.Fatalf("admitted above the bound: %v", err)
+	default:
+	}
+	if err := j.Drop(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-admitted; err != nil {
+		t.Fatal(err)
+	}
+	if n := j.Unfiled(); n != 0 {
+		t.Fatalf("%d bytes unfiled after the drop", n)
+	}
+}
+
+func TestAdmitEnds(t *testing.T) {
+	fsys := faultfs.New()
+	j, _ := mustOpen(t, fsys, func(o *Options) { o.MaxUnfiled = 1 })
+	appendWait(t, j, "full")
+	admitted := make(chan error, 1)
+	go func() { admitted <- j.Admit() }()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-admitted; !errors.Is(err, ErrClosed) {
+		t.Fatalf("got %v, want ErrClosed", err)
+	}
+	if _, ticket := j.Append([]byte("late"), false); !errors.Is(ticket.Wait(), ErrClosed) {
+		t.Fatal("an append after Close was taken")
+	}
+}
+
+// The n-th call fails, for every n until none does: nothing that Wait confirmed is lost,
+// nothing appears that was not appended, and after the first failure all is refused.
+func TestFaultAtEveryCall(t *testing.T) {
+	for n := 0; ; n++ {
+		fsys := faultfs.New()
+		j, _ := mustOpen(t, fsys, nil)
+		base := fsys.Calls()
+		fsys.FailAt(base+n, faultfs.Fault{Err: faultfs.EIO})
+		acked := 0
+		failed := false
+		for i := range 6 {
+			_, ticket := j.Append([]byte{byte(i)}, false)
+			switch err := ticket.Wait(); {
+			case err == nil && failed:
+				t.Fatalf("call %d: append %d succeeded after a failure", n, i)
+			case err == nil:
+				acked++
+			case !errors.Is(err, ErrFailed):
+				t.Fatalf("call %d: %v, want ErrFailed", n, err)
+			default:
+				failed = true
+			}
+			if i == 2 && !failed {
+				if _, err := j.Rotate(); err != nil {
+					failed = j.Err() != nil // a generation that cannot be made is no failed write
+				}
+			}
+		}
+		if failed {
+			<-j.Failed()
+		}
+		calls := fsys.Calls() - base
+		fsys.FailAt(-1, faultfs.Fault{})
+		_, got := mustOpen(t, fsys.Crash(rand.New(rand.NewPCG(1, uint64(n)))), nil)
+		for i, r := range got {
+			if r.frames != string([]byte{byte(i)}) {
+				t.Fatalf("call %d: entry %d recovered as %x", n, i, r.frames)
+			}
+		}
+		if len(got) < acked {
+			t.Fatalf("call %d: %d appends confirmed, %d recovered", n, acked, len(got))
+		}
+		if n > calls {
+			return
+		}
+	}
+}
+
+func TestMissingGeneration(t *testing.T) {
+	fsys := faultfs.New()
+	j, _ := mustOpen(t, fsys, nil)
+	for g := range uint64(3) {
+		appendWait(t, j, "x")
+		mustRotate(t, j, g+1)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.RemoveAll(filepath.Join("journal", fmt.Sprintf("%020d", 2))); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := open(t, fsys, nil); err == nil {
+		t.Fatal("opened with generation 2 missing")
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, writers := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("size=300/writers=%d/sync=on", writers), func(b *testing.B) {
+			j, err := Open(Options{Dir: filepath.Join(b.TempDir(), "journal"), LogID: 7}, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			frames := make([]byte, 300)
+			b.SetBytes(int64(len(frames)))
+			b.ReportAllocs()
+			b.SetParallelism(writers)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, ticket := j.Append(frames, false); ticket.Wait() != nil {
+						b.Error("append failed")
+					}
+				}
+			})
+			b.ReportMetric(float64(j.Stats().Frames)/float64(max(1, j.Stats().Syncs)), "appends/sync")
+			if err := j.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
