@@ -1,0 +1,113 @@
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+// budget bounds the memory of request bodies that are larger than what fasthttp
+// reads ahead. Bytes are taken as a body grows, so requests could come to hold one
+// another up: each with a part of its body, none able to take more. To exclude that,
+// room for one whole body is set aside. The first request that would have to wait
+// gets this reserve and can always finish; the others wait in order.
+type budget struct {
+	mu       sync.Mutex
+	free     int64
+	reserved bool // a request holds the reserve
+	waiting  []*bodyWait
+}
+
+// grant is what one request has taken.
+type grant struct {
+	bytes     int64 // from the shared part
+	unlimited bool  // holds the reserve
+}
+
+type bodyWait struct {
+	grant *grant
+	bytes int64
+	ready chan struct{}
+}
+
+// newBudget shares total bytes, the reserve of one body included.
+func newBudget(total, body int64) *budget {
+	return &budget{free: max(total-body, 0)}
+}
+
+// take adds n bytes to g and reports whether it could within patience. After false
+// g is as it was, and still to be given back.
+func (b *budget) take(g *grant, n int64, patience time.Duration) bool {
+	w := b.ask(g, n)
+	if w == nil {
+		return true
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.ready:
+		return true
+	case <-timer.C:
+		return !b.forget(w)
+	}
+}
+
+// ask takes n bytes, or returns the wait for them.
+func (b *budget) ask(g *grant, n int64) *bodyWait {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case g.unlimited:
+	case len(b.waiting) == 0 && b.free >= n:
+		b.free -= n
+		g.bytes += n
+	case !b.reserved:
+		b.reserved, g.unlimited = true, true
+	default:
+		w := &bodyWait{grant: g, bytes: n, ready: make(chan struct{})}
+		b.waiting = append(b.waiting, w)
+		return w
+	}
+	return nil
+}
+
+// forget ends a wait. It reports false when the bytes came after all.
+func (b *budget) forget(w *bodyWait) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, other := range b.waiting {
+		if other == w {
+			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// giveBack returns all of g and serves those who wait, in order.
+func (b *budget) giveBack(g *grant) {
+	if g.bytes == 0 && !g.unlimited {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += g.bytes
+	if g.unlimited {
+		b.reserved = false
+	}
+	*g = grant{}
+	for len(b.waiting) > 0 {
+		w := b.waiting[0]
+		switch {
+		case b.free >= w.bytes:
+			b.free -= w.bytes
+			w.grant.bytes += w.bytes
+		case !b.reserved:
+			b.reserved, w.grant.unlimited = true, true
+		default:
+			return
+		}
+		b.waiting[0] = nil
+		b.waiting = b.waiting[1:]
+		close(w.ready)
+	}
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// A connection that is closed while its client still sends gets a reset, and the
+// client may lose the answer that explains why. So such a connection lingers: its
+// sending side is closed, and what arrives is thrown away, within these bounds.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 64 << 20
+)
+
+// listener wraps what it accepts.
+type listener struct {
+	net.Listener
+	server *Server
+}
+
+// Accept waits for a connection. Go sets TCP_NODELAY on it.
+func (l *listener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err // unwrapped: fasthttp asks for its text
+	}
+	c := &conn{Conn: nc, server: l.server}
+	c.alive = c.isAlive
+	c.peek = c.peekSocket
+	if sc, ok := nc.(syscall.Conn); ok {
+		if c.raw, err = sc.SyscallConn(); err != nil {
+			return nil, closeAfter(nc, err)
+		}
+	}
+	l.server.conns.add(c)
+	return c, nil
+}
+
+func closeAfter(nc net.Conn, err error) error {
+	_ = nc.Close() // the first error says more
+	return fmt.Errorf("reach the socket of a connection: %w", err)
+}
+
+// conn is a client's connection. fasthttp reads and writes it from one goroutine;
+// Alive may be asked from any, and Close may come from Shutdown.
+type conn struct {
+	net.Conn
+	server *Server
+	raw    syscall.RawConn // nil: not a socket, alive until closed
+
+	alive func() bool   // isAlive, bound once: a pop passes it on
+	peek  func(uintptr) // peekSocket, bound once
+
+	peekMu sync.Mutex
+	peeked bool // the verdict of the last peek
+
+	// lingering is set when the client may still be sending a body that nobody reads.
+	lingering atomic.Bool
+
+	// leases are those of answers that may not have left yet. They are settled by the
+	// next read: fasthttp flushes all answers before it waits for a request.
+	owing   atomic.Bool // leases is not empty
+	leaseMu sync.Mutex
+	leases  []uuid.UUID
+	written bool // something was written since the last lease was added
+
+	// lent is the buffer of an answer that may still be on its way out. hold says
+	// that the next write is a piece of that answer, and another piece follows.
+	lent   *buffer
+	hold   bool
+	held   *buffer // that piece
+	pieces [2][]byte
+	vector net.Buffers // of pieces
+
+	// The names of the last pop. Consumers poll the same queue for ever, so their
+	// strings are made once a connection.
+	queue, partition, group string
+}
+
+// isAlive reports whether the client can still take an answer. A client that has
+// closed its sending side counts as gone: HTTP libraries do that only when they hang
+// up. Waiting data is the next request of a pipeline, so its sender is there.
+func (c *conn) isAlive() bool {
+	if c.raw == nil {
+		return true
+	}
+	c.peekMu.Lock()
+	defer c.peekMu.Unlock()
+	c.peeked = false
+	// Control, not Read: Read refuses once the read deadline of the request has
+	// passed, which it has for every long poll.
+	if err := c.raw.Control(c.peek); err != nil {
+		return false
+	}
+	return c.peeked
+}
+
+func (c *conn) peekSocket(fd uintptr) { c.peeked = socketOpen(int(fd)) }
+
+// owe notes that the answer being written carries a lease.
+func (c *conn) owe(lease uuid.UUID) {
+	c.leaseMu.Lock()
+	c.leases = append(c.leases, lease)
+	c.written = false
+	c.leaseMu.Unlock()
+	c.owing.Store(true)
+}
+
+// settle forgets the leases, and gives them back when their answer was not written.
+// It releases outside the lock.
+func (c *conn) settle(delivered bool) {
+	c.leaseMu.Lock()
+	lost := c.leases
+	if delivered {
+		lost, c.leases = nil, c.leases[:0]
+	} else {
+		c.leases = nil
+	}
+	c.owing.Store(false)
+	c.leaseMu.Unlock()
+
+	for _, lease := range lost {
+		(*c.server.broker.Load()).Release(lease) // it granted the lease, so it is there
+	}
+}
+
+// lend keeps the buffer of an answer until that has been written: fasthttp writes
+// each answer before it reads on, and before the next request is handled.
+func (c *conn) lend(b *buffer, isHead bool) {
+	c.lent = b
+	// With its header such an answer does not fit into the write buffer.
+	c.hold = len(b.b) >= writeBufferBytes && !isHead
+}
+
+func (c *conn) reclaim() {
+	if c.lent != nil {
+		c.lent.release()
+		c.lent = nil
+	}
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	c.reclaim()
+	if c.owing.Load() {
+		c.settle(true)
+	}
+	return c.Conn.Read(p)
+}
+
+// Write writes p, or keeps the first piece of a long answer until the next one
+// comes: the write buffer of a connection is small, and without this each answer that
+// exceeds it would leave in two packets.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.hold {
+		c.hold = false
+		c.held = getBuffer(len(p))
+		c.held.b = append(c.held.b[:0], p...)
+		return len(p), nil
+	}
+	var n int
+	var err error
+	if c.held == nil {
+		n, err = c.Conn.Write(p)
+	} else {
+		n, err = c.writeHeld(p)
+	}
+	if c.owing.Load() {
+		c.leaseMu.Lock()
+		c.written = true
+		c.leaseMu.Unlock()
+		if err != nil {
+			c.settle(false)
+		}
+	}
+	return n, err
+}
+
+// writeHeld writes the piece that was held and p at once.
+func (c *conn) writeHeld(p []byte) (int, error) {
+	c.pieces[0], c.pieces[1] = c.held.b, p
+	c.vector = c.pieces[:]
+	n, err := c.vector.WriteTo(c.Conn)
+	c.pieces[0], c.pieces[1] = nil, nil
+	held := len(c.held.b)
+	c.held.release()
+	c.held = nil
+	return max(int(n)-held, 0), err
+}
+
+func (c *conn) Close() error {
+	if c.owing.Load() {
+		c.leaseMu.Lock()
+		written := c.written
+		c.leaseMu.Unlock()
+		c.settle(written)
+	}
+	if c.lingering.Swap(false) {
+		c.linger()
+	}
+	c.server.conns.remove(c) // before the number of the socket is used again
+	return c.Conn.Close()
+}
+
+// linger tells the client that nothing follows the answer and gives it time to read.
+func (c *conn) linger() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return
+	}
+	if half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return // gone already
+	}
+	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes) // until it hangs up, or a bound
+}
+
+// connSet knows the open connections, for a shutdown that runs out of time.
+type connSet struct {
+	mu   sync.Mutex
+	open map[*conn]struct{}
+}
+
+func (s *connSet) add(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = make(map[*conn]struct{})
+	}
+	s.open[c] = struct{}{}
+}
+
+func (s *connSet) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+}
+
+// closeAll closes the sockets under the connections; their goroutines then end by
+// themselves, with the error of a failed read or write.
+func (s *connSet) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		_ = c.Conn.Close()
+	}
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"errors"
+	"net"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server/codec"
+)
+
+// Fixed bodies.
+const (
+	bodyTooLarge     = `{"error":"request body too large"}`
+	noSuchRoute      = `{"error":"Not Found","code":"no_such_route"}`
+	methodNotAllowed = `{"error":"Method Not Allowed","code":"method_not_allowed"}`
+	recovering       = `{"error":"recovering","code":"recovering"}`
+)
+
+// failures is the one place where an error becomes a status and a body. Routes whose
+// answer to an error has a shape of its own look for that error before they come here.
+var failures = [...]struct {
+	err    error
+	status int
+	body   string
+}{
+	{broker.ErrStorageFull, fasthttp.StatusInsufficientStorage, `{"error":"storage is full","code":"storage_full"}`},
+	{broker.ErrStorageFailed, fasthttp.StatusServiceUnavailable, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed"}`},
+	{broker.ErrClosed, fasthttp.StatusServiceUnavailable, `{"error":"the broker is stopping","code":"stopping"}`},
+	{broker.ErrTooManyParked, fasthttp.StatusServiceUnavailable, `{"error":"too many waiting requests","code":"overloaded"}`},
+	{broker.ErrPartitionDamaged, fasthttp.StatusInternalServerError, `{"error":"partition damaged","code":"partition_damaged"}`},
+	{broker.ErrQueueNotFound, fasthttp.StatusNotFound, `{"error":"Queue not found"}`},
+	{broker.ErrDeadLetterNotFound, fasthttp.StatusNotFound, `{"error":"Message not found"}`},
+	{broker.ErrNoLabel, fasthttp.StatusBadRequest, `{"success":false,"error":"namespace or task is required","messages":[]}`},
+
+	{errBodyTooLarge, fasthttp.StatusRequestEntityTooLarge, bodyTooLarge},
+	{errBodyTimeout, fasthttp.StatusRequestTimeout, `{"error":"timeout while reading the request body"}`},
+	{errBodyTruncated, fasthttp.StatusBadRequest, `{"error":"bad body: ended early"}`},
+	{errBodyFraming, fasthttp.StatusBadRequest, `{"error":"bad body: malformed chunk"}`},
+	{errBodyBudget, fasthttp.StatusServiceUnavailable, `{"error":"too many large requests in flight","code":"overloaded"}`},
+}
+
+// fail answers with what failures says about err. An error that it does not know is
+// a defect of ours: it is logged, and the client learns its text.
+func (r *request) fail(err error) {
+	for i := range failures {
+		f := &failures[i]
+		if !errors.Is(err, f.err) {
+			continue
+		}
+		if f.status == fasthttp.StatusServiceUnavailable {
+			r.retryAfter()
+		}
+		r.sendText(f.status, f.body)
+		return
+	}
+	r.server.log.Error().Err(err).Bytes("path", r.ctx.URI().PathOriginal()).Msg("request failed")
+	r.sendError(fasthttp.StatusInternalServerError, "", err.Error())
+}
+
+// badBody answers 400 to a body that is not what the route takes.
+func (r *request) badBody(reason string) {
+	r.sendError(fasthttp.StatusBadRequest, "bad body: ", reason)
+}
+
+// badQuery answers 400 to a query parameter that cannot be read.
+func (r *request) badQuery(err error) {
+	r.sendError(fasthttp.StatusBadRequest, "bad query: ", err.Error())
+}
+
+// sendError answers {"error":"<prefix><reason>"}.
+func (r *request) sendError(status int, prefix, reason string) {
+	b := append(r.answer(), `{"error":`...)
+	b = codec.AppendString(b, prefix+reason)
+	r.send(status, append(b, '}'))
+}
+
+// handleError answers requests that fasthttp could not read. It closes the
+// connection afterwards.
+func (s *Server) handleError(ctx *fasthttp.RequestCtx, err error) {
+	status, body := fasthttp.StatusBadRequest, `{"error":"malformed request"}`
+	var small *fasthttp.ErrSmallBuffer
+	var netErr net.Error
+	switch {
+	case errors.As(err, &small):
+		status, body = fasthttp.StatusRequestHeaderFieldsTooLarge, `{"error":"request header too large"}`
+	case errors.As(err, &netErr) && netErr.Timeout():
+		status, body = fasthttp.StatusRequestTimeout, `{"error":"request timeout"}`
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		status, body = fasthttp.StatusRequestEntityTooLarge, bodyTooLarge
+	}
+	if c, ok := ctx.Conn().(*conn); ok && status != fasthttp.StatusRequestTimeout {
+		c.lingering.Store(true) // it may not have sent all of it yet
+	}
+	ctx.Response.Reset()
+	ctx.SetStatusCode(status)
+	ctx.Response.Header.SetContentTypeBytes(jsonType)
+	ctx.Response.SetBodyString(body)
+}

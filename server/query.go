@@ -1,0 +1,28 @@
+package server
+
+import (
+	"github.com/skepmq/skep/server/codec"
+)
+
+// filters are the query parameters of a management route. Those are lenient: a
+// number that does not parse counts as absent.
+type filters struct{ values *codec.Values }
+
+// filters reads the query of r, or answers 400 and returns false.
+func (r *request) filters() (filters, bool) {
+	if err := r.values.Parse(r.ctx.URI().QueryString()); err != nil {
+		r.badQuery(err)
+		return filters{}, false
+	}
+	return filters{&r.values}, true
+}
+
+func (f filters) text(name string) string { return f.values.String(name, "") }
+
+func (f filters) number(name string, def int64) int64 {
+	n, err := f.values.Int(name, def)
+	if err != nil {
+		return def
+	}
+	return n
+}

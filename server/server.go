@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"github.com/skepmq/skep/broker"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxBodyBytes  = 64 << 20
+	DefaultInFlightBytes = 256 << 20
+	DefaultMaxConns      = 256 << 10
+	DefaultPopTimeout    = 30 * time.Second
+	DefaultReadTimeout   = 10 * time.Second
+	DefaultWriteTimeout  = 30 * time.Second
+	DefaultIdleTimeout   = 120 * time.Second
+)
+
+// Every open connection holds one buffer of each kind, so they decide what ten
+// thousand parked polls cost. The first bounds the header of a request; the second is
+// small because only short answers and pipelines pass through it.
+const (
+	readBufferBytes  = 8 << 10
+	writeBufferBytes = 1 << 10
+)
+
+// Broker is what the server needs of *broker.Broker.
+type Broker interface {
+	Push(t broker.Tenant, items []broker.PushItem, sub []byte, results []broker.PushResult) error
+	Pop(req *broker.PopRequest) (*broker.PopResult, error)
+	Release(leaseID uuid.UUID)
+	Acknowledge(t broker.Tenant, group string, acks []broker.Ack, results []broker.AckResult) error
+	Extend(t broker.Tenant, leaseID string, seconds int64) (renewed int, earliest time.Time, err error)
+
+	Configure(t broker.Tenant, queue string,
+		change func(current broker.QueueOptions, exists bool) (broker.QueueOptions, error)) (broker.QueueInfo, error)
+	Queues(t broker.Tenant) ([]broker.QueueInfo, error)
+	Queue(t broker.Tenant, name string) (broker.QueueInfo, []broker.PartitionInfo, error)
+	DeleteQueue(t broker.Tenant, name string) (existed bool, err error)
+
+	DeadLetters(t broker.Tenant, f broker.DeadLetterFilter) ([]broker.DeadLetter, error)
+	DeleteDeadLetter(t broker.Tenant, partitionID uuid.UUID, transactionID string) (removed int, err error)
+	ReplayDeadLetterAt(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.ReplayResult, error)
+	ReplayDeadLetter(t broker.Tenant, id uuid.UUID, queue, partition *string) (broker.ReplayResult, error)
+	PurgeDeadLetters(t broker.Tenant, queue, group string) (int, error)
+
+	// Ready is nil when the broker serves and takes writes.
+	Ready() error
+	// StopWaiting wakes every parked Pop with an empty result; later ones do not park.
+	StopWaiting()
+}
+
+// Options configure a Server. The zero value works and answers 503 until SetBroker.
+type Options struct {
+	// Broker may be nil while it recovers; see SetBroker.
+	Broker Broker
+	Logger zerolog.Logger
+
+	// MaxBodyBytes is the largest request body; above it a request is answered 413.
+	MaxBodyBytes int64
+	// InFlightBytes bounds the bytes of all bodies beyond 8 KiB that are being read or
+	// handled. At the bound requests wait.
+	InFlightBytes int64
+	// MaxConns is how many connections are served at once.
+	MaxConns int
+
+	// PopTimeout is how long a pop with wait=true waits that names no timeout.
+	PopTimeout time.Duration
+	// DefaultSubscriptionMode is the mode of a pop that names none: "all" or "new".
+	DefaultSubscriptionMode string
+	// DeliveryDetails adds the keys that newer clients know: "offset" to push results,
+	// "deliveryAttempt" to messages.
+	DeliveryDetails bool
+
+	ReadTimeout  time.Duration // for a header, and for each 256 KiB of a body
+	WriteTimeout time.Duration // for an answer
+	IdleTimeout  time.Duration // between the requests of a connection
+
+	EngineName string // in /health; "skep"
+	Version    string
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
+	setDefault(&o.InFlightBytes, DefaultInFlightBytes)
+	setDefault(&o.MaxConns, DefaultMaxConns)
+	setDefault(&o.PopTimeout, DefaultPopTimeout)
+	setDefault(&o.ReadTimeout, DefaultReadTimeout)
+	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
+	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
+	setDefault(&o.DefaultSubscriptionMode, "all")
+	setDefault(&o.EngineName, "skep")
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server answers the HTTP API. Create it with New. Its methods are safe for
+// concurrent use.
+type Server struct {
+	opts     Options
+	log      zerolog.Logger
+	http     *fasthttp.Server
+	budget   *budget
+	broker   atomic.Pointer[Broker]
+	stopping atomic.Bool
+	conns    connSet
+
+	bodyPatience time.Duration // shorter in tests
+
+	// messages walks a part of a pop; tests put others in its place.
+	messages func(*broker.PopPart) iter.Seq[broker.Message]
+}
+
+// New returns a Server; Serve makes it answer.
+func New(opts Options) *Server {
+	opts = opts.withDefaults()
+	s := &Server{
+		opts: opts, log: opts.Logger,
+		budget:       newBudget(opts.InFlightBytes, opts.MaxBodyBytes),
+		bodyPatience: defaultBodyPatience,
+		messages:     (*broker.PopPart).Messages,
+	}
+	if opts.Broker != nil {
+		s.SetBroker(opts.Broker)
+	}
+	s.http = &fasthttp.Server{
+		Handler:       s.handle,
+		ErrorHandler:  s.handleError,
+		ExpectHandler: s.expect,
+		Logger:        httpLogger{s.log},
+
+		StreamRequestBody:            true,
+		MaxRequestBodySize:           int(opts.MaxBodyBytes),
+		DisablePreParseMultipartForm: true, // bodies are JSON whatever their type says
+		ReadBufferSize:               readBufferBytes,
+		WriteBufferSize:              writeBufferBytes,
+		Concurrency:                  opts.MaxConns,
+
+		ReadTimeout:  opts.ReadTimeout,
+		WriteTimeout: opts.WriteTimeout,
+		IdleTimeout:  opts.IdleTimeout,
+
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true,
+		NoDefaultContentType:  true, // a 204 carries none
+		SecureErrorLogMessage: true, // requests hold tokens
+		CloseOnShutdown:       true,
+	}
+	return s
+}
+
+// SetBroker hands over the broker once it has recovered. Until then /health says
+// that it is recovering and every API route answers 503.
+func (s *Server) SetBroker(b Broker) { s.broker.Store(&b) }
+
+// Serve answers the connections of ln until Shutdown, and closes ln. It returns nil
+// after Shutdown.
+func (s *Server) Serve(ln net.Listener) error {
+	if err := s.http.Serve(&listener{Listener: ln, server: s}); err != nil {
+		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown stops in this order: /health turns to 503, parked pops are answered
+// empty, the listener closes, requests in flight finish. Connections that have not
+// finished when ctx ends are closed, and its error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopping.Store(true)
+	if b := s.broker.Load(); b != nil {
+		(*b).StopWaiting()
+	}
+	err := s.http.ShutdownWithContext(ctx)
+	if err != nil {
+		s.conns.closeAll()
+		return fmt.Errorf("shut down http: %w", err)
+	}
+	return nil
+}
+
+// httpLogger takes what fasthttp has to say about broken connections: of interest
+// to someone who debugs a client, to nobody else.
+type httpLogger struct{ log zerolog.Logger }
+
+func (l httpLogger) Printf(format string, args ...any) {
+	if e := l.log.Debug(); e.Enabled() {
+		e.Str("detail", fmt.Sprintf(format, args...)).Msg("http connection")
+	}
+}

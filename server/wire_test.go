@@ -1,0 +1,193 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/skepmq/skep/broker"
+)
+
+// M-005: the bytes of a 204.
+
+func TestNoContent(t *testing.T) {
+	addr, _ := startTCP(t, newFake(), Options{})
+	c := dial(t, addr)
+	for range 2 { // and the connection goes on
+		c.send(get("/api/v1/pop/queue/q"))
+		if got, want := c.head(), "HTTP/1.1 204 No Content\r\n\r\n"; got != want {
+			t.Fatalf("got %q want %q", got, want)
+		}
+	}
+	c.send(post("/api/v1/push", `{"items":[]}`))
+	head, body := c.response()
+	if want := "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"; head != want || body != "[]" {
+		t.Fatalf("got %q %q want %q", head, body, want)
+	}
+}
+
+// echoPush answers each item with the hash of nothing: it only counts payload bytes.
+
+// pushOf returns a push whose payload is a string of n bytes.
+
+// Bodies of all sizes around the buffers, in both framings, one after the other on
+
+// one connection.
+
+// A body that the client announces with Expect is asked for, or refused unsent.
+
+// G-013: the client sees the 413 although it writes all of its body before it reads.
+
+// Routes that leave a large body unread answer first and read on for a while.
+
+// A body that is announced reserves nothing.
+
+// Who makes progress gets more time: the deadline moves on with each 256 KiB.
+
+// deadlineListener counts the read deadlines that are set.
+
+// A body that gets no budget is answered, and served once there is some.
+
+// Requests that two parsers could read in two ways are refused, and what follows
+
+// them on the connection is never served.
+
+func TestSmuggling(t *testing.T) {
+	f := newFake()
+	f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
+		t.Error("the hidden request was served")
+		return &broker.PopResult{}, nil
+	}
+	addr, _ := startTCP(t, f, Options{})
+	hidden := get("/api/v1/pop/queue/hidden")
+	for name, head := range map[string]string{
+		"two lengths":         "Content-Length: 12\r\nContent-Length: 0\r\n",
+		"signed length":       "Content-Length: +0\r\n",
+		"space before colon":  "Content-Length : 0\r\n",
+		"odd encoding":        "Transfer-Encoding: xchunked\r\n",
+		"two encodings":       "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+		"two hosts":           "Host: y\r\nContent-Length: 0\r\n",
+		"length and encoding": "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+	} {
+		body := ""
+		if name == "length and encoding" {
+			body = "0\r\n\r\n"
+		}
+		c := dial(t, addr)
+		c.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\n" + head + "\r\n" + body + hidden)
+		if got, _ := c.response(); !strings.HasPrefix(got, "HTTP/1.1 400") || !strings.Contains(got, "Connection: close\r\n") {
+			t.Errorf("%s: got %q", name, got)
+		}
+		c.closed()
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	addr, _ := startTCP(t, newFake(), Options{})
+	for name, tt := range map[string]struct{ text, status, body string }{
+		"header too large": {"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: " + strings.Repeat("x", 8<<20) + "\r\n\r\n", "431", `{"error":"request header too large"}`},
+		"path too large":   {get("/" + strings.Repeat("x", 8<<20)), "431", `{"error":"request header too large"}`},
+		"no http":          {"hello\r\n\r\n", "400", `{"error":"malformed request"}`},
+	} {
+		c := dial(t, addr)
+		c.send(tt.text)
+		if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 "+tt.status) || body != tt.body ||
+			!strings.Contains(head, "Content-Type: application/json\r\n") {
+			t.Errorf("%s: got %q %s", name, head, body)
+		}
+		c.closed()
+	}
+}
+
+func TestPipelining(t *testing.T) {
+	f := newFake()
+	f.popFn = func(req *broker.PopRequest) (*broker.PopResult, error) {
+		return nil, fmt.Errorf("queue %s", req.Queue)
+	}
+	addr, _ := startTCP(t, f, Options{})
+	c := dial(t, addr)
+	const n = 2000
+	go func() {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(get(fmt.Sprintf("/api/v1/pop/queue/%d", i)))
+			b.WriteString(post("/api/v1/push", pushOf(i%50*300+2)))
+		}
+		_, _ = io.WriteString(c, b.String())
+	}()
+	for i := range n {
+		if _, body := c.response(); body != fmt.Sprintf(`{"error":"queue %d"}`, i) {
+			t.Fatalf("request %d: got %s", i, body)
+		}
+		if head, _ := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") {
+			t.Fatalf("push %d: got %q", i, head)
+		}
+	}
+}
+
+// A client that closes its sending side still gets the answer to what it has sent.
+
+func TestHalfClosed(t *testing.T) {
+	addr, _ := startTCP(t, newFake(), Options{})
+	c := dial(t, addr)
+	c.send(post("/api/v1/push", `{"items":[]}`))
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") || body != "[]" {
+		t.Fatalf("got %q %s", head, body)
+	}
+	c.closed()
+}
+
+// R9: a parked pop knows whether its client is there.
+
+// R9: a lease whose answer cannot be written goes back at once.
+
+// A lease whose answer was written stays, however the connection goes on.
+
+// An answer that exceeds the write buffer leaves at once, in one piece.
+
+// brokenConn fails every write.
+
+// G-017: parked pops are answered empty, requests in flight finish, new ones find nobody.
+
+// A request that outlasts the patience of Shutdown loses its connection.
+
+// While stopping, /health says so to those who are still connected.
+
+// What a request gave to the broker as strings is unchanged when its buffers serve others.
+
+func TestBorrowedMemory(t *testing.T) {
+	f := newFake()
+	var pops []*broker.PopRequest
+	var names []string
+	f.popFn = func(req *broker.PopRequest) (*broker.PopResult, error) {
+		pops = append(pops, req)
+		return &broker.PopResult{}, nil
+	}
+	addr, _ := startTCP(t, f, Options{})
+	c := dial(t, addr)
+	const n = 50
+	for i := range n {
+		name := fmt.Sprintf("queue-%04d", i)
+		names = append(names, name)
+		c.send(get(fmt.Sprintf("/api/v1/pop/queue/%s/partition/p%s?consumerGroup=g%s&subscriptionMode=m%s&subscriptionFrom=f%s", name, name, name, name, name)))
+		c.head()
+		c.send(get(fmt.Sprintf("/api/v1/pop?namespace=n%s&task=t%%20%s", name, name)))
+		c.head()
+		c.send(post("/api/v1/push", pushOf(500))) // poison
+		c.response()
+	}
+	for i, name := range names {
+		pinned, found := pops[2*i], pops[2*i+1]
+		want := broker.PopRequest{Queue: name, Partition: "p" + name, Pinned: true, Group: "g" + name, SubscriptionMode: "m" + name, SubscriptionFrom: "f" + name, Batch: 200, Partitions: 1}
+		if !samePop(*pinned, want) {
+			t.Fatalf("got %+v want %+v", *pinned, want)
+		}
+		if found.Namespace != "n"+name || found.Task != "t "+name {
+			t.Fatalf("got %+v", *found)
+		}
+	}
+}
