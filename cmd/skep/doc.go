@@ -1,0 +1,10 @@
+// Command skep is the broker and its command line.
+//
+// serve runs a broker. push and consume move messages between a broker and the
+// standard streams, for scripts and for people; they use the same client as any Go
+// program. version tells what was built.
+//
+// Results go to standard output and nothing else does. Errors, one summary line and,
+// on a terminal, a progress line go to standard error. The exit status is 0 when
+// everything asked for was done, 1 when not, and 2 when the command line was wrong.
+package main

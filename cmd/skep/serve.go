@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/segment/vfs"
+	"github.com/skepmq/skep/server"
+)
+
+// stopTimeout bounds how long a stop waits for requests in progress.
+const stopTimeout = 20 * time.Second
+
+func newServeCommand() *cobra.Command {
+	var dataDir, listen, pprofAddr string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the broker",
+		Long: `Run the broker until SIGTERM or SIGINT.
+
+Flags win over the environment; docs/configuration.md lists every variable.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := configFromEnv(os.LookupEnv)
+			if err != nil {
+				return usageError{err}
+			}
+			if dataDir != "" {
+				c.dataDir = dataDir
+			}
+			if listen != "" {
+				c.listen = listen
+			}
+			c.pprof = pprofAddr
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			return serve(ctx, c, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of everything stored (default ./data)")
+	cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT to serve on (default 127.0.0.1:6632)")
+	cmd.Flags().StringVar(&pprofAddr, "pprof", "", "HOST:PORT of a second listener for profiles (default: none)")
+	return cmd
+}
+
+// serve runs a broker until ctx ends. The listener is up before recovery, so that a probe
+// is answered 503 instead of refused. It stops in the order of what depends on what:
+// long polls, requests, broker, files.
+func serve(ctx context.Context, c config, logTo io.Writer) error {
+	logger := newLogger(c, logTo)
+	ln, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.listen, err)
+	}
+	c.log(&logger, ln.Addr())
+	c.server.Logger = logger
+	c.server.Version = buildVersion()
+	srv := server.New(c.server)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	stopPprof, err := servePprof(c.pprof, &logger)
+	if err != nil {
+		return err
+	}
+	defer stopPprof()
+
+	c.broker.Dir, c.broker.Logger = c.dataDir, logger
+	b, err := broker.Open(c.broker)
+	if err != nil {
+		if errors.Is(err, vfs.ErrLocked) {
+			err = fmt.Errorf("%w: another skep serves this directory", err)
+		}
+		return errors.Join(err, ln.Close())
+	}
+	srv.SetBroker(b)
+	logger.Info().Str("listen", ln.Addr().String()).Msg("ready")
+
+	select {
+	case <-ctx.Done():
+		logger.Info().Msg("stopping")
+		err = nil
+	case err = <-served:
+		err = fmt.Errorf("serve: %w", err)
+	case <-b.Failed():
+		err = broker.ErrStorageFailed
+	}
+	stopCtx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if stopErr := srv.Shutdown(stopCtx); stopErr != nil {
+		logger.Warn().Err(stopErr).Msg("requests were still running at the stop")
+	}
+	err = errors.Join(err, b.Close())
+	logger.Info().Err(err).Msg("stopped")
+	return err
+}
+
+func newLogger(c config, logTo io.Writer) zerolog.Logger {
+	w := logTo
+	zerolog.TimeFieldFormat = time.RFC3339Nano
+	if !c.logJSON {
+		w = zerolog.ConsoleWriter{Out: logTo, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !terminal(logTo)}
+	}
+	return zerolog.New(w).Level(c.logLevel).With().Timestamp().Logger()
+}
+
+// servePprof serves profiles on a listener of their own, away from clients.
+func servePprof(addr string, logger *zerolog.Logger) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for profiles on %s: %w", addr, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error().Err(err).Msg("profile listener ended")
+		}
+	}()
+	logger.Info().Str("listen", ln.Addr().String()).Msg("profiles")
+	return func() {
+		if err := s.Close(); err != nil {
+			logger.Warn().Err(err).Msg("close profile listener")
+		}
+		<-done
+	}, nil
+}

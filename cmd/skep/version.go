@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Set by the release build with -ldflags "-X main.version=… -X main.commit=…".
+var (
+	version string
+	commit  string
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print version and commit",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+			return err
+		},
+	}
+}
+
+// versionLine describes this build.
+func versionLine() string {
+	info, _ := debug.ReadBuildInfo()
+	return versionText(version, commit, info)
+}
+
+// buildVersion is the version alone, as /health names it.
+func buildVersion() string {
+	if version == "" {
+		return "dev"
+	}
+	return version
+}
+
+// versionText fills what the linker did not set from what the compiler recorded.
+func versionText(version, commit string, info *debug.BuildInfo) string {
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
+	if version == "" {
+		version = info.Main.Version
+	}
+	if version == "" || version == "(devel)" {
+		version = "dev"
+	}
+	dirty := false
+	if commit == "" {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				commit = s.Value
+			case "vcs.modified":
+				dirty = s.Value == "true"
+			}
+		}
+	}
+	if commit == "" {
+		commit = "unknown"
+	}
+	if dirty {
+		commit += " with changes"
+	}
+	return fmt.Sprintf("skep %s, commit %s, %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
