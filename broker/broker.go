@@ -180,6 +180,13 @@ func (b *Broker) queue(t Tenant, name string) *queue {
 	return b.queues[queueKey{t, name}]
 }
 
+// queueBytes is queue for a borrowed name; the conversion does not allocate.
+func (b *Broker) queueBytes(t Tenant, name []byte) *queue {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.queues[queueKey{t, string(name)}]
+}
+
 // ensureQueue returns the queue of that name; a new one has the options that init gives.
 func (b *Broker) ensureQueue(t Tenant, name string, init func(string) QueueOptions) (q *queue, created bool) {
 	if q := b.queue(t, name); q != nil {

@@ -172,7 +172,7 @@ func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 	count := 0
 	for m := range s.messages() {
 		size := int64(len(m.Payload))
-		if cl.bytes < size && !(cl.first && count == 0 && len(cl.spans) == 0) {
+		if cl.bytes < size && (!cl.first || count > 0 || len(cl.spans) > 0) {
 			break
 		}
 		cl.bytes -= size

@@ -156,7 +156,10 @@ func nameHash(it *PushItem) uint64 {
 // pushBatch stores one batch and leaves its ticket in s.last.
 func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 	for {
-		q, created := b.ensureQueue(t, string(s.items[batch.first].Queue), DefaultOptions)
+		q, created := b.queueBytes(t, s.items[batch.first].Queue), false
+		if q == nil {
+			q, created = b.ensureQueue(t, string(s.items[batch.first].Queue), DefaultOptions)
+		}
 		p := b.ensurePartition(q, s.items[batch.first].Partition)
 		done, err := b.appendBatch(s, batch, q, p)
 		if created {

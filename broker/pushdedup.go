@@ -98,7 +98,7 @@ func (s *pushState) hasKeys(batch *pushBatch) bool {
 // findStored marks the items whose id is stored in p since the instant, and reports
 // whether there are any. The partition is locked.
 func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since int64) (bool, error) {
-	any := false
+	stored := false
 	for i := batch.first; i >= 0; i = s.next[i] {
 		r := &s.results[i]
 		if r.Status != itemNew || r.Minted {
@@ -109,11 +109,11 @@ func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since 
 			return false, err
 		}
 		if found {
-			any = true
+			stored = true
 			r.Status, r.MessageID, r.Offset = Duplicate, id, offset
 		}
 	}
-	return any, nil
+	return stored, nil
 }
 
 // lookupLocked finds the earliest message of p with that transaction id appended at or

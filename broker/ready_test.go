@@ -100,11 +100,11 @@ func TestWaiters(t *testing.T) {
 	t.Run("a pinned one has the right of way", func(t *testing.T) {
 		var r ready
 		drain(&r, 2)
-		any, pinned := newWaiter(), newWaiter()
-		r.wait(any)
+		general, pinned := newWaiter(), newWaiter()
+		r.wait(general)
 		r.waitPinned(pinned, 1)
 		r.offer(0)
-		if woken(pinned) || !woken(any) {
+		if woken(pinned) || !woken(general) {
 			t.Fatal("woken for another partition")
 		}
 		r.offer(1)

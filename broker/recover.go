@@ -217,10 +217,13 @@ func (r *recovery) reindexPartition(p *partition, since int64) error {
 		walkErr = r.indexIDs(p, h, batch)
 		return walkErr == nil
 	})
-	if err = errors.Join(err, walkErr); err != nil && r.b.damageLocked(p, err) == err {
-		return err // the disk; a damaged partition is out of service, and that is all
+	if err = errors.Join(err, walkErr); err == nil {
+		return nil
 	}
-	return nil
+	if err = r.b.damageLocked(p, err); errors.Is(err, ErrPartitionDamaged) {
+		return nil // out of service, and that is all
+	}
+	return err
 }
 
 func (r *recovery) openJournal() (err error) {

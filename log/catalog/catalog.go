@@ -54,15 +54,37 @@ func Open(o Options, load func(k record.Kind, body []byte) error) (*Catalog, err
 	return &Catalog{home}, nil
 }
 
-// Commit appends frames as one entry and returns when it is on disk.
+// Commit appends frames and returns when they are on disk. Many frames take several
+// entries, and a crash may keep the first of them only. That is no half state: every
+// frame stands for itself, what it says is true from the moment the segments are synced,
+// and the journal is replayed until the last one, the Meta, says otherwise.
 func (c *Catalog) Commit(frames []byte) error {
-	if err := c.home.Append(frames); err != nil {
-		return fmt.Errorf("append to catalogue: %w", err)
+	for len(frames) > 0 {
+		n, err := splitAt(frames, entryBytes)
+		if err != nil {
+			return err
+		}
+		if err := c.home.Append(frames[:n]); err != nil {
+			return fmt.Errorf("append to catalogue: %w", err)
+		}
+		frames = frames[n:]
 	}
 	if err := c.home.Sync(); err != nil {
 		return fmt.Errorf("sync catalogue: %w", err)
 	}
 	return nil
+}
+
+// splitAt returns the length of the whole frames at the front of b that reach limit.
+func splitAt(b []byte, limit int) (n int, err error) {
+	for n < len(b) && n < limit {
+		_, _, rest, err := record.NextFrame(b[n:])
+		if err != nil {
+			return 0, err
+		}
+		n = len(b) - len(rest)
+	}
+	return n, nil
 }
 
 // WantsRewrite reports whether the changes outweigh the snapshot.

@@ -18,11 +18,12 @@ func (j *Journal) commit() {
 		tick = t.C
 	}
 	dirty := false
+	before := 0 // frames of the latest group
 	var lastWarn time.Time
 	for {
 		select {
 		case <-j.wakeC:
-			j.letWaitersGather()
+			j.letWaitersGather(before)
 		case <-j.lazyC:
 			lazy.Reset(lazyDelay)
 			continue
@@ -43,22 +44,26 @@ func (j *Journal) commit() {
 			return
 		}
 		g := j.swap()
+		before = g.frames
 		j.settle(g, j.write(g, j.o.Sync == SyncGroup || g.barrier, &lastWarn))
 		dirty = j.o.Sync != SyncGroup
 	}
 }
 
-// letWaitersGather yields while the open group keeps growing; see maxYields.
-func (j *Journal) letWaitersGather() {
-	before := -1
+// letWaitersGather yields while the open group grows and is less than half of the one
+// before it. Waiters released together come back one by one: syncing the first alone
+// would let all others wait for two syncs. From half on, the processor time of one half
+// and the sync of the other overlap, which is better than waiting for the rest.
+func (j *Journal) letWaitersGather(before int) {
+	last := -1
 	for range maxYields {
 		j.mu.Lock()
 		n := j.open.frames
 		j.mu.Unlock()
-		if n == before {
+		if n == last || 2*n >= before {
 			return
 		}
-		before = n
+		last = n
 		runtime.Gosched()
 	}
 }

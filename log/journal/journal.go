@@ -38,9 +38,8 @@ const (
 	lazyDelay = 50 * time.Millisecond
 	// slowSync is the sync that an operator should hear of, at most once a second.
 	slowSync = time.Second
-	// maxYields bounds how often the committer lets other goroutines run first, while
-	// each time more frames arrive. Waiters released together come back together;
-	// without it, the first of them would be synced alone and the rest wait for two.
+	// maxYields bounds how often the committer lets other goroutines run first; see
+	// letWaitersGather.
 	maxYields = 16
 )
 
@@ -261,7 +260,7 @@ func (j *Journal) path(generation uint64) string {
 func (j *Journal) walOptions(generation uint64) wal.Options {
 	return wal.Options{
 		FS: j.o.FS, Dir: j.path(generation), LogID: j.o.LogID ^ generation*0x9e3779b97f4a7c15,
-		SegmentBytes: j.o.SegmentBytes, Logger: j.o.Logger,
+		SegmentBytes: j.o.SegmentBytes, Direct: true, Logger: j.o.Logger,
 	}
 }
 

@@ -78,8 +78,8 @@ func (l *Log) WantsRewrite() bool {
 // Rewrite replaces the log by the cursors that write emits, a slice at a time. A crash
 // leaves the old log or the new one.
 func (l *Log) Rewrite(write func(emit func([]record.Cursor) error) error) error {
-	err := l.home.Rewrite(func(append func([]byte) error) error {
-		return write(func(cursors []record.Cursor) error { return put(cursors, append) })
+	err := l.home.Rewrite(func(appendEntry func([]byte) error) error {
+		return write(func(cursors []record.Cursor) error { return put(cursors, appendEntry) })
 	})
 	if err != nil {
 		return fmt.Errorf("rewrite consumer-offset log: %w", err)

@@ -32,7 +32,7 @@ func rolls(size, n, limit int64) (before, after bool) {
 
 // newAppender opens the appender of a log that has been verified and cut.
 func newAppender(o Options, f found) (appender, error) {
-	if o.FS == vfs.OS {
+	if o.FS == vfs.OS && !o.Direct {
 		return openTidwall(o, f)
 	}
 	return openFiles(o, f)
@@ -83,7 +83,7 @@ func recovered(err *error) {
 	}
 }
 
-// fileAppender writes what tidwall writes, over any file system.
+// fileAppender writes what tidwall writes, over any file system and without its memory.
 type fileAppender struct {
 	fs    vfs.FS
 	dir   string

@@ -35,8 +35,14 @@
 // called, nor is its Sync: fdatasync through our own handle of the tail costs a fifth
 // less. What remains of it is framing, buffering and rolling.
 //
-// It calls package os itself, so over any other file system than vfs.OS a second
-// appender writes the same bytes. A test compares the files of both.
+// It calls package os itself, so over any other file system than vfs.OS an appender of
+// ours writes the same bytes; a test compares the files of both. Options.Direct takes
+// ours on vfs.OS too, and the commit journal does: the library holds the tail segment in
+// memory and grows that buffer by copying, which was half of all bytes the broker
+// allocated while a million partitions were made (2.2 of 4.4 GB), and a seventh of the
+// processor time of a push (1.47 against 1.71 us a message, batches of 100, two runs of
+// each side by side), with a p99 twice as high. Homes are written once a checkpoint and
+// keep the library. So what fault tests simulate for the journal is what runs.
 //
 // What this asks of a disk: a sync that returns nil is the truth; a sector never written
 // to does not change; a torn write leaves old bytes, new bytes or zeros.

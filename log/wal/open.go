@@ -20,6 +20,7 @@ type Options struct {
 	FS           vfs.FS // nil stands for vfs.OS
 	Dir          string // of this log alone; created if it is missing
 	LogID        uint64 // part of every checksum; give no two logs the same, and keep it from clients
+	Direct       bool   // append without tidwall/wal; see the package comment
 	SegmentBytes int    // a segment that has reached it is followed by another; 0 for DefaultSegmentBytes
 	Logger       zerolog.Logger
 }

@@ -214,7 +214,7 @@ func (w *walker) read(path string) (b []byte, err error) {
 	w.buf = slices.Grow(w.buf[:0], int(size))[:size]
 	if n, err := f.ReadAt(w.buf, 0); int64(n) < size {
 		return nil, errors.Join(fmt.Errorf("read %s: %d of %d bytes", path, n, size), err)
-	} else if err != nil && err != io.EOF {
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return w.buf, nil
