@@ -29,7 +29,7 @@ type Options struct {
 	Sync            journal.SyncMode
 	SyncInterval    time.Duration // of journal.SyncInterval
 	SegmentBytes    int64         // at which a segment is sealed; 0: 64 MiB
-	CheckpointBytes int64         // of journal that start a checkpoint; 0: 64 MiB
+	CheckpointBytes int64         // of journal that start a checkpoint; 0: 32 MiB
 	CheckpointEvery time.Duration // at the latest, when anything is unfiled; 0: 60 s
 	MaxUnfiledBytes int64         // at which pushes wait for a checkpoint; 0: 512 MiB
 	DedupCacheBytes int64         // of transaction ids in memory; 0: 512 MiB
@@ -47,7 +47,7 @@ func (o *Options) setDefaults() {
 		o.Now = time.Now
 	}
 	setDefault(&o.SegmentBytes, 64<<20)
-	setDefault(&o.CheckpointBytes, 64<<20)
+	setDefault(&o.CheckpointBytes, 32<<20)
 	setDefault(&o.CheckpointEvery, 60*time.Second)
 	setDefault(&o.MaxUnfiledBytes, 512<<20)
 	setDefault(&o.DedupCacheBytes, 512<<20)

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	partlog "github.com/skepmq/skep/log/partition"
@@ -26,13 +27,20 @@ func (b *Broker) checkpointer() {
 	defer tick.Stop()
 	last := time.Now()
 	retry := time.Second
+	idle := 0
 	for {
 		select {
 		case <-b.closeC:
 			return
 		case <-b.checkpointC:
 		case <-tick.C:
-			if b.journal.Unfiled() == 0 || time.Since(last) < b.o.CheckpointEvery {
+			if b.journal.Unfiled() == 0 {
+				if idle++; idle == idleTicks {
+					debug.FreeOSMemory()
+				}
+				continue
+			}
+			if time.Since(last) < b.o.CheckpointEvery {
 				continue
 			}
 		}
@@ -47,10 +55,15 @@ func (b *Broker) checkpointer() {
 			b.poke()
 			continue
 		}
-		last, retry = time.Now(), time.Second
+		last, retry, idle = time.Now(), time.Second, 0
 		b.checkpointIfDue()
 	}
 }
+
+// idleTicks is how many seconds after its latest checkpoint a broker that has nothing
+// to file gives freed memory back to the system. It is when a full collection disturbs
+// nobody.
+const idleTicks = 2
 
 func (b *Broker) poke() {
 	select {
@@ -140,7 +153,10 @@ func (b *Broker) file(t *taken, c captured, sealed uint64) error {
 	if err := b.offsets.Commit(c.cursors); err != nil {
 		return err
 	}
-	if err := b.catalog.Commit(b.catalogEntry(t, filed, sealed)); err != nil {
+	err = b.catalog.Commit(func(emit func([]byte) ([]byte, error)) error {
+		return b.emitChanges(t, filed, sealed, emit)
+	})
+	if err != nil {
 		return err
 	}
 	clear(b.grown)
@@ -169,38 +185,49 @@ func (p *partition) file(f *partlog.Filed, batches int) {
 	p.filedBytes += f.Bytes
 }
 
-// catalogEntry encodes a checkpoint's changes.
-func (b *Broker) catalogEntry(t *taken, filed []partlog.Filed, sealed uint64) []byte {
-	var e []byte
+// emitChanges emits the records of a checkpoint's changes, the Meta last.
+func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emit func([]byte) ([]byte, error)) error {
+	var buf []byte
 	for q := range t.queues {
 		if !q.deleted.Load() {
-			e = q.appendRecord(e)
+			buf = q.appendRecord(buf)
 		}
 	}
 	for g := range t.groups {
 		if !g.queue.deleted.Load() {
-			e = g.appendRecord(e)
-		}
-	}
-	for _, p := range t.partitions {
-		if !p.queue.deleted.Load() {
-			e = p.appendRecord(e)
+			buf = g.appendRecord(buf)
 		}
 	}
 	for _, s := range b.grown {
-		e = record.AppendSegment(e, &record.Segment{
-			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
-		})
+		buf = appendSegment(buf, &s)
+	}
+	buf, err := emit(buf)
+	for _, p := range t.partitions {
+		if err == nil && !p.queue.deleted.Load() {
+			buf, err = emit(p.appendRecord(buf))
+		}
 	}
 	for i := range filed {
-		e = b.appendFiled(e, &filed[i])
+		if err == nil {
+			buf, err = emit(b.appendFiled(buf, &filed[i]))
+		}
 	}
-	e = append(e, t.frames...)
+	if err != nil {
+		return err
+	}
+	buf = append(buf, t.frames...)
 	for _, q := range t.deleted {
-		e = record.AppendQueueDeleted(e, q.number)
+		buf = record.AppendQueueDeleted(buf, q.number)
 	}
 	meta := b.meta(sealed)
-	return record.AppendMeta(e, &meta)
+	_, err = emit(record.AppendMeta(buf, &meta))
+	return err
+}
+
+func appendSegment(dst []byte, s *partlog.SegmentInfo) []byte {
+	return record.AppendSegment(dst, &record.Segment{
+		ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
+	})
 }
 
 func (b *Broker) appendFiled(dst []byte, f *partlog.Filed) []byte {
@@ -272,9 +299,7 @@ func (b *Broker) rewriteCatalog() error {
 			if err != nil {
 				return err
 			}
-			buf, err = emit(record.AppendSegment(buf, &record.Segment{
-				ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
-			}))
+			buf, err = emit(appendSegment(buf, &s))
 		}
 		for _, q := range b.allQueues() {
 			if err != nil {

@@ -144,7 +144,11 @@ func (r *recovery) newDirectory() error {
 	}
 	r.b.directory = rand.Uint64() | 1
 	meta := r.b.meta(0)
-	if err := r.b.catalog.Commit(record.AppendMeta(nil, &meta)); err != nil {
+	err = r.b.catalog.Commit(func(emit func([]byte) ([]byte, error)) error {
+		_, err := emit(record.AppendMeta(nil, &meta))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return r.b.o.FS.SyncDir(r.b.o.Dir)

@@ -54,20 +54,14 @@ func Open(o Options, load func(k record.Kind, body []byte) error) (*Catalog, err
 	return &Catalog{home}, nil
 }
 
-// Commit appends frames and returns when they are on disk. Many frames take several
-// entries, and a crash may keep the first of them only. That is no half state: every
-// frame stands for itself, what it says is true from the moment the segments are synced,
-// and the journal is replayed until the last one, the Meta, says otherwise.
-func (c *Catalog) Commit(frames []byte) error {
-	for len(frames) > 0 {
-		n, err := splitAt(frames, entryBytes)
-		if err != nil {
-			return err
-		}
-		if err := c.home.Append(frames[:n]); err != nil {
-			return fmt.Errorf("append to catalogue: %w", err)
-		}
-		frames = frames[n:]
+// Commit appends the frames that write emits, see Rewrite, and returns when they are on
+// disk. Many frames take several entries, and a crash may keep the first of them only.
+// That is no half state: every frame stands for itself, what it says is true from the
+// moment the segments are synced, and the journal is replayed until the last one, the
+// Meta, says otherwise.
+func (c *Catalog) Commit(write func(emit func(frames []byte) ([]byte, error)) error) error {
+	if err := writeEntries(write, c.home.Append); err != nil {
+		return fmt.Errorf("append to catalogue: %w", err)
 	}
 	if err := c.home.Sync(); err != nil {
 		return fmt.Errorf("sync catalogue: %w", err)
@@ -75,16 +69,21 @@ func (c *Catalog) Commit(frames []byte) error {
 	return nil
 }
 
-// splitAt returns the length of the whole frames at the front of b that reach limit.
-func splitAt(b []byte, limit int) (n int, err error) {
-	for n < len(b) && n < limit {
-		_, _, rest, err := record.NextFrame(b[n:])
-		if err != nil {
-			return 0, err
+// writeEntries gathers frames into entries of about entryBytes.
+func writeEntries(write func(emit func(frames []byte) ([]byte, error)) error, put func([]byte) error) error {
+	var last []byte
+	err := write(func(frames []byte) ([]byte, error) {
+		last = frames
+		if len(frames) < entryBytes {
+			return frames, nil
 		}
-		n = len(b) - len(rest)
+		last = frames[:0]
+		return last, put(frames)
+	})
+	if err == nil && len(last) > 0 {
+		err = put(last)
 	}
-	return n, nil
+	return err
 }
 
 // WantsRewrite reports whether the changes outweigh the snapshot.
@@ -96,21 +95,7 @@ func (c *Catalog) WantsRewrite() bool {
 // with a growing buffer of whole frames and goes on with the buffer emit returns. A
 // crash leaves the old catalogue or the new one.
 func (c *Catalog) Rewrite(write func(emit func(frames []byte) ([]byte, error)) error) error {
-	err := c.home.Rewrite(func(put func([]byte) error) error {
-		var last []byte
-		err := write(func(frames []byte) ([]byte, error) {
-			if len(frames) < entryBytes {
-				last = frames
-				return frames, nil
-			}
-			last = frames[:0]
-			return frames[:0], put(frames)
-		})
-		if err == nil && len(last) > 0 {
-			err = put(last)
-		}
-		return err
-	})
+	err := c.home.Rewrite(func(put func([]byte) error) error { return writeEntries(write, put) })
 	if err != nil {
 		return fmt.Errorf("rewrite catalogue: %w", err)
 	}

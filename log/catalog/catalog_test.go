@@ -36,13 +36,20 @@ func frames(names ...string) (b []byte) {
 	return b
 }
 
+func emitOnce(frames []byte) func(func([]byte) ([]byte, error)) error {
+	return func(emit func([]byte) ([]byte, error)) error {
+		_, err := emit(frames)
+		return err
+	}
+}
+
 func TestCommitIsDurable(t *testing.T) {
 	fsys := faultfs.New()
 	c, _ := load(t, fsys)
 	var want []string
 	for i := range 5 {
 		names := []string{fmt.Sprint(i, "a"), fmt.Sprint(i, "b")}
-		if err := c.Commit(frames(names...)); err != nil {
+		if err := c.Commit(emitOnce(frames(names...))); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, names...)
@@ -57,7 +64,7 @@ func TestRewrite(t *testing.T) {
 	for n := 0; ; n++ {
 		fsys := faultfs.New()
 		c, _ := load(t, fsys)
-		if err := c.Commit(frames("old")); err != nil {
+		if err := c.Commit(emitOnce(frames("old"))); err != nil {
 			t.Fatal(err)
 		}
 		base := fsys.Calls()
@@ -99,7 +106,7 @@ func TestRewrite(t *testing.T) {
 func TestLoadError(t *testing.T) {
 	fsys := faultfs.New()
 	c, _ := load(t, fsys)
-	if err := c.Commit(frames("a")); err != nil {
+	if err := c.Commit(emitOnce(frames("a"))); err != nil {
 		t.Fatal(err)
 	}
 	stop := errors.New("stop")
