@@ -28,8 +28,10 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 		if err := a.run(t, group); err != nil {
 			return err
 		}
-		if a.appended {
+		if a.decided {
 			last = a.ticket
+		}
+		if a.appended {
 			settled = append(settled, a)
 		}
 	}
@@ -96,8 +98,9 @@ type acknowledge struct {
 	poisonAt int64
 	known    [][]int64 // by item: offsets that the ack index knows; nil: not asked yet
 
-	ticket   journal.Ticket
-	appended bool
+	ticket   journal.Ticket // of the decision, if decided
+	decided  bool
+	appended bool // the decision changed the cursor
 	filed    int64 // end of the hidden partition after a dead letter was filed
 }
 
@@ -197,8 +200,12 @@ func (a *acknowledge) leaseHoldsLocked() bool {
 // applyLocked makes the decision the cursor's state and hands it to the journal.
 func (a *acknowledge) applyLocked(d *decision) {
 	b, p, c := a.b, a.p, a.c
+	a.decided = true
 	if d.committed == c.committed && !d.released {
-		return // nothing changed: nothing to write
+		// Nothing changed, so nothing is written. But the answer may rest on a change
+		// of another ack that is still on its way to disk.
+		a.ticket = b.journal.Join()
+		return
 	}
 	c.version++
 	c.inflight++

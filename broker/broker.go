@@ -98,7 +98,7 @@ type Broker struct {
 	wheel  wheel
 
 	created   watch // requests that wait for a queue to come into being
-	parked    atomic.Int64
+	parking   parking
 	discovery atomic.Uint32 // turns the order of queues from one discovery pop to the next
 	batchSeq  atomic.Uint64 // makes message ids unique
 	full      atomic.Bool   // the disk is above its high-water mark

@@ -44,7 +44,9 @@ func (b *Broker) checkpointer() {
 				continue
 			}
 		}
-		if err := b.checkpoint(); err != nil {
+		err := b.checkpoint()
+		b.journal.Refuse(refusalOf(err))
+		if err != nil {
 			b.log.Error().Err(err).Str("retry_in", retry.String()).Msg("checkpoint failed")
 			select {
 			case <-b.closeC:
@@ -58,6 +60,15 @@ func (b *Broker) checkpointer() {
 		last, retry, idle = time.Now(), time.Second, 0
 		b.checkpointIfDue()
 	}
+}
+
+// refusalOf is what pushes get that would have to wait for a checkpoint, while none
+// succeeds. Almost always the disk has no room for the segments.
+func refusalOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: checkpoint: %w", ErrStorageFull, err)
 }
 
 // idleTicks is how many seconds after its latest checkpoint a broker that has nothing

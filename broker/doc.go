@@ -53,6 +53,7 @@
 //	turnWheel      Open, Close; offers partitions whose lease expired or whose
 //	               messages became visible
 //	watchSpace     Open, Close; knows how full the disk is
+//	sweepParked    Open, Close; ends long polls whose clients are gone
 //	the committer  package journal's, started and ended by it
 //
 // A parked pop waits in its request's own goroutine.

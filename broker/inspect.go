@@ -96,7 +96,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 type Stats struct {
 	Queues     int
 	Partitions int
-	Parked     int64
+	Parked     int
 	Leases     int
 }
 

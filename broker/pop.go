@@ -28,16 +28,16 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	if err != nil || len(res.Parts) > 0 || req.Wait <= 0 {
 		return res, err
 	}
-	if b.parked.Add(1) > int64(b.o.MaxParked) {
-		b.parked.Add(-1)
+	w := newWaiter()
+	if !b.parking.enter(w, req.Alive, b.o.MaxParked) {
 		return nil, ErrTooManyParked
 	}
-	defer b.parked.Add(-1)
-	return p.wait()
+	defer b.parking.leave(w)
+	return p.wait(w)
 }
 
 // Parked returns the number of pops that wait.
-func (b *Broker) Parked() int64 { return b.parked.Load() }
+func (b *Broker) Parked() int { return b.parking.count() }
 
 // popper is one Pop in progress.
 type popper struct {
@@ -233,16 +233,10 @@ func (p *popper) popPinned(res *PopResult) error {
 	return p.claim(res, at, g, sub, batch, bytes)
 }
 
-// sweep is how often a waiting pop looks whether its client is still there.
-const sweep = 5 * time.Second
-
 // wait parks the request until there is something for it.
-func (p *popper) wait() (*PopResult, error) {
+func (p *popper) wait(w *waiter) (*PopResult, error) {
 	timer := time.NewTimer(p.req.Wait)
 	defer timer.Stop()
-	alive := time.NewTicker(sweep)
-	defer alive.Stop()
-	w := newWaiter()
 	defer p.leave(w)
 	for {
 		// It stands in the lists before it looks again, so nothing slips between.
@@ -261,7 +255,7 @@ func (p *popper) wait() (*PopResult, error) {
 			forget()
 			continue // something has come into being: wait in the right place
 		}
-		woken := p.sleep(w, timer.C, alive.C)
+		woken := p.sleep(w, timer.C)
 		forget()
 		if !woken || (queue != nil && queue.deleted.Load()) {
 			return p.empty(), nil
@@ -270,24 +264,16 @@ func (p *popper) wait() (*PopResult, error) {
 }
 
 // sleep returns true when the request was woken and its client is still there.
-func (p *popper) sleep(w *waiter, timeout, alive <-chan time.Time) bool {
-	for {
-		select {
-		case <-w.C:
-			return p.alive()
-		case <-timeout:
-			return false
-		case <-p.b.stopC:
-			return false
-		case <-alive:
-			if !p.alive() {
-				return false
-			}
-		}
+func (p *popper) sleep(w *waiter, timeout <-chan time.Time) bool {
+	select {
+	case <-w.C:
+		return p.req.Alive == nil || p.req.Alive()
+	case <-timeout:
+		return false
+	case <-p.b.stopC:
+		return false
 	}
 }
-
-func (p *popper) alive() bool { return p.req.Alive == nil || p.req.Alive() }
 
 // enlist puts w into the lists of what the latest try lacked.
 func (p *popper) enlist(w *waiter) (forget func()) {
@@ -333,6 +319,9 @@ func (p *popper) leave(w *waiter) {
 func (b *Broker) storageError(err error) error {
 	if errors.Is(err, journal.ErrClosed) {
 		return ErrClosed
+	}
+	if errors.Is(err, ErrStorageFull) {
+		return err
 	}
 	return errors.Join(ErrStorageFailed, err)
 }

@@ -49,6 +49,7 @@ func Open(o Options) (*Broker, error) {
 	b.wg.Go(b.checkpointer)
 	b.wg.Go(b.turnWheel)
 	b.wg.Go(b.watchSpace)
+	b.wg.Go(b.sweepParked)
 	if b.journal.Unfiled() > 0 {
 		b.poke()
 	}

@@ -14,6 +14,16 @@ type waiter struct {
 
 func newWaiter() *waiter { return &waiter{C: make(chan struct{}, 1)} }
 
+// wake wakes w, and reports whether nobody had done so before.
+func (w *waiter) wake() bool {
+	select {
+	case w.C <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // leave takes w out of every list it is still in.
 func (w *waiter) leave() {
 	for _, n := range w.nodes {
@@ -73,10 +83,8 @@ func (l *waiterList) wakeFirst() bool {
 	for l.first != nil {
 		w := l.first.w
 		l.first.remove()
-		select {
-		case w.C <- struct{}{}:
+		if w.wake() {
 			return true
-		default:
 		}
 	}
 	return false

@@ -145,7 +145,8 @@ func (j *Journal) Unfiled() int64 { return j.unfiled.Load() }
 func (j *Journal) Current() int64 { return j.current.Load() }
 
 // Admit waits until less than Options.MaxUnfiled bytes are unfiled, or the journal has
-// failed or closed. It is the brake of what makes the broker's memory grow.
+// failed or closed. It is the brake of what makes the broker's memory grow. While Refuse
+// is in force it returns that error instead of waiting.
 func (j *Journal) Admit() error {
 	if j.unfiled.Load() < j.o.MaxUnfiled {
 		return nil
@@ -156,9 +157,21 @@ func (j *Journal) Admit() error {
 		if err := j.stopped(); err != nil {
 			return err
 		}
+		if j.refusal != nil {
+			return j.refusal
+		}
 		j.freed.Wait()
 	}
 	return nil
+}
+
+// Refuse makes Admit return err where it would wait: nothing is being filed, so waiting
+// would not end. nil lets it wait again.
+func (j *Journal) Refuse(err error) {
+	j.sizesMu.Lock()
+	defer j.sizesMu.Unlock()
+	j.refusal = err
+	j.freed.Broadcast()
 }
 
 // wakeAdmit makes those who wait in Admit look again.

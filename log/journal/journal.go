@@ -84,6 +84,7 @@ type Journal struct {
 	sizesMu sync.Mutex
 	sizes   map[uint64]int64 // bytes by sealed generation
 	freed   *sync.Cond       // of sizesMu: unfiled has fallen, or there is no hope
+	refusal error            // see Refuse
 
 	stats counters
 }

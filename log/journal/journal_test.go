@@ -258,6 +258,28 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// While nothing can be filed, whoever would wait is told so, and waits again later.
+func TestRefuse(t *testing.T) {
+	j, _ := mustOpen(t, faultfs.New(), func(o *Options) { o.MaxUnfiled = 4 })
+	full := errors.New("no room")
+	j.Refuse(full)
+	if err := j.Admit(); err != nil {
+		t.Fatalf("refused below the bound: %v", err)
+	}
+	appendWait(t, j, "full")
+	if err := j.Admit(); !errors.Is(err, full) {
+		t.Fatalf("got %v, want the refusal", err)
+	}
+	j.Refuse(nil)
+	mustRotate(t, j, 1)
+	if err := j.Drop(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Admit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAdmitEnds(t *testing.T) {
 	fsys := faultfs.New()
 	j, _ := mustOpen(t, fsys, func(o *Options) { o.MaxUnfiled = 1 })
