@@ -14,7 +14,7 @@ import (
 // length. Acks of one partition under one lease are decided together, see decide; others
 // do not concern them. It returns when every new cursor is on disk.
 //
-// Errors, with nothing answered: ErrStorageFailed, ErrClosed, and errors of the disk.
+// Errors, with nothing answered: ErrStorageFailed, ErrClosed.
 func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckResult) error {
 	if group == "" {
 		group = QueueMode
@@ -24,9 +24,11 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 		settled []*acknowledge
 	)
 	for _, sub := range subGroups(acks) {
-		a := &acknowledge{b: b, acks: acks, results: results, items: sub}
+		a := &acknowledge{b: b, acks: acks, results: results, items: sub, goneAt: -1}
 		if err := a.run(t, group); err != nil {
-			return err
+			// This one is undecided; others are none of its concern.
+			b.log.Error().Err(err).Msg("ack failed")
+			a.refuse(errFlush)
 		}
 		if a.decided {
 			last = a.ticket
@@ -97,10 +99,12 @@ type acknowledge struct {
 	poison   *Message // what the decision will file; nil: not read yet
 	poisonAt int64
 	known    [][]int64 // by item: offsets that the ack index knows; nil: not asked yet
+	knownAt  uint32    // version of the cursor that known was asked for
+	goneAt   int64     // offset of a poison message found to be gone, -1 for none
 
 	ticket   journal.Ticket // of the decision, if decided
 	decided  bool
-	appended bool // the decision changed the cursor
+	appended bool  // the decision changed the cursor
 	filed    int64 // end of the hidden partition after a dead letter was filed
 }
 
@@ -157,6 +161,8 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	if need := a.resolveLocked(); need != nil {
 		return need, nil
 	}
+	signal, _ := lowestSignal(a.resolved)
+	a.state.gone = a.goneAt >= 0 && signal == a.goneAt
 	d := decide(a.state, a.resolved)
 	if d.file && (a.poison == nil || a.poisonAt != d.poison) {
 		return a.readPoison(d.poison, p.viewLocked(), p.hwm), nil
@@ -235,7 +241,7 @@ func (a *acknowledge) errorText(poison int64) string {
 			continue
 		}
 		if a.resolved[n].offset == poison && a.acks[i].Status != AckCompleted {
-			return strings.Clone(reason)
+			return kept(reason)
 		}
 		if text == "" {
 			text = reason
@@ -244,7 +250,18 @@ func (a *acknowledge) errorText(poison int64) string {
 	if text == "" {
 		return "Retries exhausted"
 	}
-	return strings.Clone(text)
+	return kept(text)
+}
+
+// maxErrorText is how many bytes of a reason a dead letter keeps: they stay in memory.
+const maxErrorText = 4096
+
+// kept copies a reason out of the request, cut to maxErrorText at a character's edge.
+func kept(reason string) string {
+	if len(reason) > maxErrorText {
+		reason = strings.ToValidUTF8(reason[:maxErrorText], "")
+	}
+	return strings.Clone(reason)
 }
 
 // readPoison reads the message that is to be set aside. One that is gone stays nil, and
@@ -255,10 +272,9 @@ func (a *acknowledge) readPoison(offset int64, v view, limit int64) func() error
 		if err != nil {
 			return err
 		}
-		a.state.gone = !ok
-		a.poison, a.poisonAt = nil, offset
-		if ok {
-			a.poison = &m
+		a.poison, a.poisonAt = &m, offset
+		if !ok {
+			a.poison, a.goneAt = nil, offset
 		}
 		return nil
 	}
@@ -277,10 +293,10 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 	h := b.ensureHidden(p.queue)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	b.changed.partition(h) // before the letter: whoever takes that then has its payload
 	d.Offset = h.end
 	batch, at := b.deadLetterFrames(h, d, m, now)
 	frames := append(batch, c.appendRecord(nil, p, b.clock)...)
-	b.changed.partition(h)
 	b.changed.cursor(p, c)
 	stored, ticket := b.journal.Append(frames, false)
 	if stored == nil {

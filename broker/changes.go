@@ -11,7 +11,8 @@ import (
 //
 // Everything is marked here before its record goes to the journal. So when a checkpoint
 // first seals the journal's generations and then takes the changes, it has all that the
-// sealed generations hold; that it may have more does no harm.
+// sealed generations hold; that it may have more does no harm. Transaction ids are the
+// exception, since they need the offset: see take.
 type changes struct {
 	mu         sync.Mutex
 	partitions []*partition
@@ -103,14 +104,24 @@ type taken struct {
 	entries    []dedup.Entry
 }
 
-// take empties ch.
+// take empties ch but for the transaction ids, which takeIDs takes when the tails are
+// captured.
 func (ch *changes) take() taken {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, ch.entries}
+	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil}
 	ch.partitions, ch.cursors, ch.queues, ch.groups = nil, nil, nil, nil
-	ch.deleted, ch.frames, ch.entries = nil, nil, nil
+	ch.deleted, ch.frames = nil, nil
 	return t
+}
+
+// takeIDs empties the list of transaction ids.
+func (ch *changes) takeIDs() []dedup.Entry {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	entries := ch.entries
+	ch.entries = nil
+	return entries
 }
 
 // giveBack undoes take after a checkpoint that failed.

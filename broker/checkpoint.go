@@ -6,8 +6,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/skepmq/skep/index/dedup"
 	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/log/record"
+	"github.com/skepmq/skep/log/wal"
 )
 
 // checkpointIfDue starts a checkpoint when the journal has grown enough.
@@ -46,6 +48,11 @@ func (b *Broker) checkpointer() {
 		}
 		err := b.checkpoint()
 		b.journal.Refuse(refusalOf(err))
+		if errors.Is(err, wal.ErrFailed) || errors.Is(err, dedup.ErrFailed) {
+			// A home takes no more writes, so no checkpoint will ever succeed.
+			b.journal.Poison(err)
+			return
+		}
 		if err != nil {
 			b.log.Error().Err(err).Str("retry_in", retry.String()).Msg("checkpoint failed")
 			select {
@@ -93,6 +100,9 @@ func (b *Broker) checkpoint() error {
 	}
 	t := b.changed.take()
 	captured := b.capture(&t)
+	// After the tails: the ids of every batch in them were listed under the lock of
+	// its partition, so they are complete now.
+	t.entries = b.changed.takeIDs()
 	// What was captured may be newer than the sealed generations. It must be on disk
 	// in the journal before a home holds it: a transaction filed by half, and then
 	// lost by a power cut, would be a half one.
@@ -360,7 +370,9 @@ func (b *Broker) rewriteOffsets() error {
 			for _, p := range q.snapshot() {
 				p.mu.Lock()
 				for c := p.cursors; c != nil; c = c.next {
-					cursors = append(cursors, c.record(p, b.clock))
+					if c.group.announced.Load() {
+						cursors = append(cursors, c.record(p, b.clock))
+					}
 				}
 				p.mu.Unlock()
 				if len(cursors) >= 4096 {

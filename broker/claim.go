@@ -21,15 +21,18 @@ type claim struct {
 	auto   bool
 	lease  int64 // seconds
 	batch  int   // messages still wanted
-	bytes  int64 // payload bytes still wanted; the first message is taken whatever its size
+	budget int64 // payload bytes still wanted; the first message is taken whatever its size
 	first  bool  // nothing was taken yet by this pop
 	pinned bool  // create the cursor also when there is nothing to deliver
 	sub    subscription
 
 	version uint32
+	options *QueueOptions
 	view    view
 	from    int64
 
+	bytes  int64 // left of budget
+	full   bool  // the next message did not fit
 	spans  []Span
 	ids    []uint64
 	next   int64 // one past the last message read
@@ -80,6 +83,7 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 		}
 		committed, err := b.seedLocked(p, &cl.sub)
 		if err != nil {
+			cl.g.ready.offer(p.index)
 			return false, err
 		}
 		if committed+1 >= p.hwm && !cl.pinned {
@@ -97,7 +101,7 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 		return false, nil
 	}
 	cl.c.claiming = true
-	cl.version = cl.c.version
+	cl.version, cl.options = cl.c.version, p.queue.options.Load()
 	cl.view = p.viewLocked()
 	cl.from = max(cl.c.committed+1, p.start)
 	return true, nil
@@ -129,7 +133,8 @@ func (b *Broker) seedLocked(p *partition, s *subscription) (committed int64, err
 // read collects visible messages from cl.from on. No lock is held.
 func (cl *claim) read(b *Broker) error {
 	cl.spans, cl.ids, cl.next, cl.hidden = nil, nil, cl.from, 0
-	o := cl.p.queue.options.Load()
+	cl.bytes, cl.full = cl.budget, false
+	o := cl.options
 	now := b.clock.stamp()
 	newest := now - o.DelayedProcessing*1000
 	var walkErr error
@@ -173,6 +178,7 @@ func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 	for m := range s.messages() {
 		size := int64(len(m.Payload))
 		if cl.bytes < size && (!cl.first || count > 0 || len(cl.spans) > 0) {
+			cl.full = true
 			break
 		}
 		cl.bytes -= size
@@ -182,13 +188,12 @@ func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 			cl.ids = append(cl.ids, m.deliveredHash())
 		}
 	}
-	full := count < s.count || count == 0
 	s.count = count
 	if count > 0 {
 		cl.spans = append(cl.spans, s)
 		cl.next = s.first + int64(count)
 	}
-	return !full && int(cl.taken()) < cl.batch && cl.next < cl.view.hwm, nil
+	return !cl.full && int(cl.taken()) < cl.batch && cl.next < cl.view.hwm, nil
 }
 
 func (cl *claim) taken() int64 { return cl.next - cl.from }
@@ -209,7 +214,7 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		}
 		return part, err
 	}
-	if c.version != cl.version {
+	if c.version != cl.version || p.queue.options.Load() != cl.options {
 		return part, errRetry
 	}
 	if len(cl.spans) == 0 {
@@ -217,7 +222,7 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 			now := b.clock.stamp()
 			b.armLocked(p, c, b.clock.mono()+max(cl.hidden-now, 0))
 		}
-		if p.hwm > cl.view.hwm {
+		if cl.full || p.hwm > cl.view.hwm {
 			cl.g.ready.offer(p.index)
 		}
 		return part, nil
@@ -273,21 +278,20 @@ func (b *Broker) dropLeaseLocked(p *partition, c *cursor) {
 	c.lease = nil
 }
 
-// recordCursorLocked hands the cursor's state to the journal. lazy: nobody will wait.
+// recordCursorLocked hands the cursor's state to the journal, behind the records of what
+// it belongs to. lazy: nobody will wait.
 func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.Ticket {
+	if !c.group.announced.Load() {
+		b.announceGroup(c.group)
+	}
 	var buf [512]byte
 	frames := buf[:0]
-	if !c.group.announced.Load() {
-		b.changed.group(c.group)
-		frames = c.group.appendRecord(frames)
-	}
 	if !p.announced {
 		b.changed.partition(p)
 		frames = p.appendRecord(frames)
 	}
 	b.changed.cursor(p, c)
 	_, ticket := b.journal.Append(c.appendRecord(frames, p, b.clock), lazy)
-	c.group.announced.Store(true)
 	p.announced = true
 	return ticket
 }

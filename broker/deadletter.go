@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -10,30 +11,33 @@ import (
 	"github.com/skepmq/skep/segment"
 )
 
-// deadLetters are the dead letters of one queue, without their payloads, oldest first.
+// deadLetters are the dead letters of one queue, without their payloads.
 type deadLetters struct {
 	mu   sync.Mutex
-	list []*deadLetter
+	list []*deadLetter // oldest first; removed ones stay until they are half of it
 	byID map[uuid.UUID]*deadLetter
+	by   map[uint64]int64 // how many, by partition
 }
 
 type deadLetter struct {
 	record.DeadLetter
 	visible bool // on disk
 	moving  bool // a replay is on its way
+	removed bool
 }
 
 func (ds *deadLetters) add(d *record.DeadLetter, visible bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.byID == nil {
-		ds.byID = map[uuid.UUID]*deadLetter{}
+		ds.byID, ds.by = map[uuid.UUID]*deadLetter{}, map[uint64]int64{}
 	}
 	if ds.byID[d.ID] != nil {
 		return // replayed over its home
 	}
 	l := &deadLetter{DeadLetter: *d, visible: visible}
 	ds.byID[d.ID] = l
+	ds.by[d.Partition]++
 	ds.list = append(ds.list, l)
 }
 
@@ -59,22 +63,27 @@ func (ds *deadLetters) removeLocked(id uuid.UUID) {
 		return
 	}
 	delete(ds.byID, id)
-	ds.list = slices.DeleteFunc(ds.list, func(x *deadLetter) bool { return x == l })
+	if ds.by[l.Partition]--; ds.by[l.Partition] == 0 {
+		delete(ds.by, l.Partition)
+	}
+	l.removed = true
+	if len(ds.list) > 2*len(ds.byID)+16 {
+		ds.list = slices.DeleteFunc(ds.list, func(x *deadLetter) bool { return x.removed })
+	}
 }
 
-// count returns how many there are, of one partition or, with 0, of all.
-func (ds *deadLetters) count(partition uint64) (n int64) {
+// count returns how many there are.
+func (ds *deadLetters) count() int64 {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if partition == 0 {
-		return int64(len(ds.list))
-	}
-	for _, l := range ds.list {
-		if l.Partition == partition {
-			n++
-		}
-	}
-	return n
+	return int64(len(ds.byID))
+}
+
+// counts returns how many there are by partition; nil: none.
+func (ds *deadLetters) counts() map[uint64]int64 {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return maps.Clone(ds.by)
 }
 
 // newest returns the visible ones that match, newest first.
@@ -82,7 +91,7 @@ func (ds *deadLetters) newest(match func(*record.DeadLetter) bool) (found []reco
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for _, l := range slices.Backward(ds.list) {
-		if l.visible && !l.moving && match(&l.DeadLetter) {
+		if l.visible && !l.moving && !l.removed && match(&l.DeadLetter) {
 			found = append(found, l.DeadLetter)
 		}
 	}
@@ -92,7 +101,7 @@ func (ds *deadLetters) newest(match func(*record.DeadLetter) bool) (found []reco
 // emit appends the record of each to buf, handing full buffers on.
 func (ds *deadLetters) emit(buf []byte, emit func([]byte) ([]byte, error)) ([]byte, error) {
 	ds.mu.Lock()
-	list := slices.Clone(ds.list)
+	list := slices.DeleteFunc(slices.Clone(ds.list), func(x *deadLetter) bool { return x.removed })
 	ds.mu.Unlock()
 	for _, l := range list {
 		var err error
@@ -147,7 +156,11 @@ func batchLen(b []byte) int {
 	return h.Len()
 }
 
-// DeadLetters returns the dead letters that match f, newest first, with payloads.
+// maxDeadLetterPage bounds a page of dead letters; so does Options.MaxAnswerBytes.
+const maxDeadLetterPage = 1000
+
+// DeadLetters returns the dead letters that match f, newest first, with payloads. A page
+// has 1,000 at the most, and fewer when their payloads exceed Options.MaxAnswerBytes.
 func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error) {
 	var page []DeadLetter
 	for _, q := range b.deadLetterQueues(t, f.Queue) {
@@ -160,12 +173,14 @@ func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error)
 		return int(min(max(y.FailedAtMs-x.FailedAtMs, -1), 1))
 	})
 	page = page[min(max(f.Offset, 0), len(page)):]
-	if f.Limit >= 0 {
-		page = page[:min(f.Limit, len(page))]
-	}
+	page = page[:min(max(f.Limit, 0), maxDeadLetterPage, len(page))]
+	bytes := int64(0)
 	for i := range page {
 		if err := b.loadPayload(&page[i]); err != nil {
 			return nil, err
+		}
+		if bytes += int64(len(page[i].Payload)); bytes > b.o.MaxAnswerBytes && i > 0 {
+			return page[:i], nil
 		}
 	}
 	return page, nil

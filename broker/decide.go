@@ -17,6 +17,8 @@ type resolved struct {
 	status AckStatus
 	offset int64 // the smallest match above committed, within the leased batch if there is one; -1 for none
 	below  bool  // some match lies at or below committed
+	// delivered says that the id was found in the leased batch.
+	delivered bool
 }
 
 // cursorState is what a decision depends on.

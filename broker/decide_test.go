@@ -93,18 +93,18 @@ func TestOutcome(t *testing.T) {
 		item  resolved
 		want  AckResult
 	}{
-		{"resolved", released, leased, resolved{AckCompleted, 10, false}, AckResult{Success: true, LeaseReleased: true}},
-		{"kept lease", decision{poison: -1}, leased, resolved{AckCompleted, 10, false}, AckResult{Success: true}},
-		{"noop", released, leased, resolved{AckCompleted, -1, true}, AckResult{Success: true, LeaseReleased: true, Noop: true}},
-		{"late failure", released, leased, resolved{AckFailed, -1, true}, AckResult{Error: errCommitted}},
-		{"late retry", released, leased, resolved{AckRetry, -1, true}, AckResult{Error: errCommitted}},
-		{"unknown", released, leased, resolved{AckCompleted, -1, false}, AckResult{Error: errUnresolvable}},
-		{"filed", filed, leased, resolved{AckFailed, 12, false}, AckResult{Success: true, LeaseReleased: true, DeadLetter: true}},
-		{"beside the filed one", filed, leased, resolved{AckFailed, 13, false}, AckResult{Success: true, LeaseReleased: true}},
-		{"dead letter without a batch", decision{poison: -1}, cursorState{}, resolved{AckDeadLetter, 10, false}, AckResult{Error: errNoBatch}},
-		{"failed without a batch", decision{poison: -1}, cursorState{}, resolved{AckFailed, 10, false}, AckResult{Success: true}},
-		{"payload gone", rejected, leased, resolved{AckFailed, 10, false}, AckResult{Error: errPayloadGone}},
-		{"payload gone, the completed", rejected, leased, resolved{AckCompleted, 9, false}, AckResult{Success: true}},
+		{"resolved", released, leased, resolved{status: AckCompleted, offset: 10, below: false}, AckResult{Success: true, LeaseReleased: true}},
+		{"kept lease", decision{poison: -1}, leased, resolved{status: AckCompleted, offset: 10, below: false}, AckResult{Success: true}},
+		{"noop", released, leased, resolved{status: AckCompleted, offset: -1, below: true}, AckResult{Success: true, LeaseReleased: true, Noop: true}},
+		{"late failure", released, leased, resolved{status: AckFailed, offset: -1, below: true}, AckResult{Error: errCommitted}},
+		{"late retry", released, leased, resolved{status: AckRetry, offset: -1, below: true}, AckResult{Error: errCommitted}},
+		{"unknown", released, leased, resolved{status: AckCompleted, offset: -1, below: false}, AckResult{Error: errUnresolvable}},
+		{"filed", filed, leased, resolved{status: AckFailed, offset: 12, below: false}, AckResult{Success: true, LeaseReleased: true, DeadLetter: true}},
+		{"beside the filed one", filed, leased, resolved{status: AckFailed, offset: 13, below: false}, AckResult{Success: true, LeaseReleased: true}},
+		{"dead letter without a batch", decision{poison: -1}, cursorState{}, resolved{status: AckDeadLetter, offset: 10, below: false}, AckResult{Error: errNoBatch}},
+		{"failed without a batch", decision{poison: -1}, cursorState{}, resolved{status: AckFailed, offset: 10, below: false}, AckResult{Success: true}},
+		{"payload gone", rejected, leased, resolved{status: AckFailed, offset: 10, below: false}, AckResult{Error: errPayloadGone}},
+		{"payload gone, the completed", rejected, leased, resolved{status: AckCompleted, offset: 9, below: false}, AckResult{Success: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

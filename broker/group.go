@@ -60,12 +60,13 @@ func (g *group) appendRecord(dst []byte) []byte {
 // started: they are all candidates, without an entry each. So a group on a queue of a
 // million partitions costs nothing until it pops, and a restart rebuilds nothing.
 type ready struct {
-	mu     sync.Mutex
-	ring   []uint32 // partition indexes; head and count say which part is in use
-	head   int
-	count  int
-	queued []uint64 // bit set: the index is in the ring
-	scan   uint32   // every index from here on is a candidate
+	mu      sync.Mutex
+	ring    []uint32 // partition indexes; head and count say which part is in use
+	head    int
+	count   int
+	queued  []uint64 // bit set: the index is in the ring
+	scan    uint32   // every index from here on is a candidate
+	scanned bool     // the latest candidate came from there
 	// waiters wait for any partition, oldest first; pinned ones for one partition.
 	waiters waiterList
 	pinned  map[uint32]*waiterList
@@ -91,7 +92,10 @@ func (r *ready) offer(index uint32) {
 func (r *ready) take(partitions uint32) (index uint32, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count > 0 {
+	// In turns while both have some: partitions that keep getting work must not starve
+	// those that nobody has looked at yet.
+	r.scanned = !r.scanned && r.scan < partitions
+	if r.count > 0 && !r.scanned {
 		index = r.ring[r.head]
 		r.head = (r.head + 1) & (len(r.ring) - 1)
 		r.count--

@@ -34,7 +34,8 @@ func (b *Broker) Queue(t Tenant, name string) (QueueInfo, []PartitionInfo, error
 
 func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []PartitionInfo) {
 	info = q.identity()
-	info.DeadLetters = q.dead.count(0)
+	info.DeadLetters = q.dead.count()
+	letters := q.dead.counts()
 	info.Segments = b.store.QueueSegments(q.number)
 	now := b.clock.mono()
 	groups := *q.groupList.Load()
@@ -53,7 +54,7 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 		info.Processing += pi.Processing
 		if detail {
 			pi.ID = partitionID(b.directory, p.number)
-			pi.DeadLetters = q.dead.count(p.number)
+			pi.DeadLetters = letters[p.number]
 			partitions = append(partitions, pi)
 		}
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,6 +53,7 @@ type popper struct {
 	ticket journal.Ticket
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
+	full   bool     // the answer has no room for the next message
 }
 
 func (p *popper) empty() *PopResult { return &PopResult{Group: p.name} }
@@ -62,7 +64,7 @@ func (p *popper) try() (*PopResult, error) {
 	if !p.req.AutoAck {
 		res.LeaseID = newID(p.b.clock.stamp())
 	}
-	p.groups, p.queue, p.pin, p.moved, p.autos = p.groups[:0], nil, nil, false, nil
+	p.groups, p.queue, p.pin, p.moved, p.autos, p.full = nil, nil, nil, false, nil, false
 	var err error
 	switch {
 	case p.req.Discovery:
@@ -152,7 +154,7 @@ func (p *popper) popGroup(res *PopResult, g *group) error {
 	q := g.queue
 	for {
 		batch, bytes := p.left(res)
-		if batch <= 0 || bytes <= 0 || (p.req.Partitions > 0 && len(res.Parts) >= p.req.Partitions) {
+		if batch <= 0 || bytes <= 0 || p.full || (p.req.Partitions > 0 && len(res.Parts) >= p.req.Partitions) {
 			return nil
 		}
 		index, ok := g.ready.take(q.count.Load())
@@ -186,12 +188,13 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 	}
 	cl := &claim{
 		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
-		lease: min(seconds, maxLeaseSeconds), batch: batch, bytes: bytes, first: len(res.Parts) == 0,
+		lease: min(seconds, maxLeaseSeconds), batch: batch, budget: bytes, first: len(res.Parts) == 0,
 	}
 	part, err := cl.run(p.b)
 	if cl.moved {
 		p.note(cl.ticket)
 	}
+	p.full = cl.full
 	if err != nil || len(part.Spans) == 0 {
 		return err
 	}
@@ -241,7 +244,7 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 	for {
 		// It stands in the lists before it looks again, so nothing slips between.
 		forget := p.enlist(w)
-		queue, pin, groups := p.queue, p.pin, len(p.groups)
+		queue, pin, groups := p.queue, p.pin, p.groups
 		res, err := p.try()
 		if err != nil || len(res.Parts) > 0 {
 			forget()
@@ -251,7 +254,7 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 			forget()
 			return res, nil // deleted, and perhaps made anew
 		}
-		if p.queue != queue || p.pin != pin || len(p.groups) != groups {
+		if p.queue != queue || p.pin != pin || !slices.Equal(p.groups, groups) {
 			forget()
 			continue // something has come into being: wait in the right place
 		}

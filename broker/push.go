@@ -17,6 +17,8 @@ import (
 // Items of one partition are one batch: all of it commits or none does. It returns when
 // everything it stored is on disk. Queues and partitions that do not exist are made.
 //
+// A batch that cannot be compared with what is stored is Failed, and not stored.
+//
 // Errors, with nothing answered: ErrStorageFull, ErrStorageFailed, ErrClosed.
 func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResult) error {
 	if len(items) == 0 {
@@ -34,7 +36,9 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 	s.group()
 	for i := range s.batches {
 		if err := b.pushBatch(t, s, &s.batches[i]); err != nil {
-			return err
+			// This batch was not stored; others are none of its concern.
+			b.log.Error().Err(err).Msg("push failed")
+			s.fail(&s.batches[i])
 		}
 	}
 	// Groups commit in order, so the last one says it for all, also for the original
@@ -153,12 +157,22 @@ func nameHash(it *PushItem) uint64 {
 	return xxhash.Sum64(it.Queue)*0x9e3779b97f4a7c15 ^ xxhash.Sum64(it.Partition)
 }
 
+// fail gives every item of a batch the verdict that it is stored nowhere.
+func (s *pushState) fail(batch *pushBatch) {
+	for i := batch.first; i >= 0; i = s.next[i] {
+		s.results[i] = PushResult{Status: Failed, Minted: len(s.items[i].TransactionID) == 0, Offset: -1}
+	}
+}
+
 // pushBatch stores one batch and leaves its ticket in s.last.
 func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 	for {
 		q, created := b.queueBytes(t, s.items[batch.first].Queue), false
 		if q == nil {
 			q, created = b.ensureQueue(t, string(s.items[batch.first].Queue), DefaultOptions)
+		}
+		if !q.announced.Load() {
+			b.announceQueue(q)
 		}
 		p := b.ensurePartition(q, s.items[batch.first].Partition)
 		done, err := b.appendBatch(s, batch, q, p)
@@ -180,9 +194,6 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	s.findLeaders(b, batch, p.number)
 	s.encode(batch) // outside the lock, as if nothing was stored before
 
-	if !q.announced.Load() {
-		b.announceQueue(q)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if q.deleted.Load() {

@@ -99,12 +99,17 @@ func (s *pushState) hasKeys(batch *pushBatch) bool {
 // whether there are any. The partition is locked.
 func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since int64) (bool, error) {
 	stored := false
+	f := finder{b: b, v: p.viewLocked(), limit: p.end}
 	for i := batch.first; i >= 0; i = s.next[i] {
 		r := &s.results[i]
 		if r.Status != itemNew || r.Minted {
 			continue
 		}
-		id, offset, found, err := b.lookupLocked(p, s.items[i].TransactionID, s.hashes[i], since, &s.found)
+		var err error
+		if s.found, err = b.ids.LookupSince(s.hashes[i], since, s.found[:0]); err != nil {
+			return false, err
+		}
+		id, offset, found, err := f.earliest(s.found, s.items[i].TransactionID, since)
 		if err != nil {
 			return false, err
 		}
@@ -116,24 +121,19 @@ func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since 
 	return stored, nil
 }
 
-// lookupLocked finds the earliest message of p with that transaction id appended at or
-// after since. A message that retention has removed is still known by its key: then id
-// is zero and offset says where it was.
-func (b *Broker) lookupLocked(p *partition, key []byte, hash uint64, since int64, scratch *[]int64) (id uuid.UUID, offset int64, found bool, err error) {
-	offsets, err := b.ids.Lookup(hash, (*scratch)[:0])
-	*scratch = offsets
-	if err != nil {
-		return id, 0, false, err
-	}
-	for _, o := range offsets {
+// earliest picks among candidates the first message with that transaction id appended at
+// or after since. One that retention has removed is still known by its key: then id is
+// zero and offset says where it was.
+func (f *finder) earliest(candidates []int64, key []byte, since int64) (id uuid.UUID, offset int64, found bool, err error) {
+	for _, o := range candidates {
 		if found && o >= offset {
 			continue
 		}
-		if o < p.start {
+		if o < f.v.start {
 			id, offset, found = uuid.UUID{}, o, true
 			continue
 		}
-		m, ok, err := b.messageAt(p.viewLocked(), o, p.end)
+		m, ok, err := f.at(o)
 		if err != nil {
 			return id, 0, false, err
 		}

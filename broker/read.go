@@ -63,26 +63,10 @@ func tailIndex(tail [][]byte, offset int64) int {
 	})
 }
 
-// messageAt reads the message at offset, below limit. ok is false if it is not there:
-// removed, or never written.
+// messageAt reads one message, see finder.
 func (b *Broker) messageAt(v view, offset, limit int64) (m Message, ok bool, err error) {
-	if offset < v.start || offset >= limit {
-		return m, false, nil
-	}
-	var walkErr error
-	err = b.batches(v, offset, func(h *segment.Header, batch []byte) bool {
-		if offset < h.BaseOffset || offset >= h.EndOffset() {
-			return false
-		}
-		var s Span
-		if s, walkErr = newSpan(h, batch, offset, 1); walkErr == nil {
-			for m = range s.messages() {
-				ok = true
-			}
-		}
-		return false
-	})
-	return m, ok, errors.Join(err, walkErr)
+	f := finder{b: b, v: v, limit: limit}
+	return f.at(offset)
 }
 
 // offsetAt returns the committed offset of a cursor that starts at an instant: one less

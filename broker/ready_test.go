@@ -25,13 +25,13 @@ func TestReady(t *testing.T) {
 			t.Fatalf("new partitions: got %v", got)
 		}
 	})
-	t.Run("offered ones come first, in order, once each", func(t *testing.T) {
+	t.Run("offered ones come in order, once each, in turns with new ones", func(t *testing.T) {
 		var r ready
 		drain(&r, 100)
 		for _, i := range []uint32{70, 3, 70, 9, 3} {
 			r.offer(i)
 		}
-		if got := drain(&r, 102); !slices.Equal(got, []uint32{70, 3, 9, 100, 101}) {
+		if got := drain(&r, 102); !slices.Equal(got, []uint32{100, 70, 101, 3, 9}) {
 			t.Fatalf("got %v", got)
 		}
 		r.offer(70)
@@ -60,6 +60,18 @@ func TestReady(t *testing.T) {
 		}
 		if got := drain(&r, 1000); !slices.Equal(got, want) {
 			t.Fatalf("got %v", got)
+		}
+	})
+	t.Run("one that keeps getting work does not starve the rest", func(t *testing.T) {
+		var r ready
+		seen := map[uint32]bool{}
+		for range 8 {
+			i, _ := r.take(4)
+			seen[i] = true
+			r.offer(0)
+		}
+		if len(seen) != 4 {
+			t.Fatalf("only %v were looked at", seen)
 		}
 	})
 	t.Run("lookAgain makes all candidates", func(t *testing.T) {

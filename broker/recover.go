@@ -87,7 +87,10 @@ func (b *Broker) recover() error {
 		event = event.Str(name, rounded(time.Since(began)))
 		return err
 	}
-	r := &recovery{b: b, segments: map[uint32]partlog.SegmentInfo{}}
+	r := &recovery{
+		b: b, segments: map[uint32]partlog.SegmentInfo{},
+		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{},
+	}
 	for _, s := range []struct {
 		name string
 		fn   func() error
@@ -113,6 +116,10 @@ type recovery struct {
 	segments map[uint32]partlog.SegmentInfo
 	entries  []dedup.Entry // ids of replayed batches
 	scratch  []byte
+	// Deletions seen in the journal, so that a record of something unknown is told from
+	// one of something that is gone.
+	deletedQueues map[uint32]bool
+	orphans       map[uint64]bool // partitions of deleted queues
 }
 
 func (r *recovery) openCatalog() (err error) {
@@ -303,14 +310,35 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 	case record.KindDeadLetter, record.KindDeadLetterRemoved:
 		b.changed.record(frame)
 	case record.KindQueueDeleted:
-		if number, err := record.DecodeQueueDeleted(body); err == nil && b.byNumber[number] != nil {
-			b.changed.deleteQueue(b.byNumber[number])
+		if number, err := record.DecodeQueueDeleted(body); err == nil {
+			r.deletedQueues[number] = true
+			if b.byNumber[number] != nil {
+				b.changed.deleteQueue(b.byNumber[number])
+			}
+		}
+	case record.KindPartition:
+		if err := r.checkOwner(body); err != nil {
+			return err
 		}
 	}
 	if err := r.apply(k, body); err != nil {
 		return err
 	}
 	r.mark(k, body)
+	return nil
+}
+
+// checkOwner refuses a partition whose queue neither exists nor was deleted: leaving it
+// out would silently leave out its messages.
+func (r *recovery) checkOwner(body []byte) error {
+	d, err := record.DecodePartition(body)
+	if err != nil || r.b.byNumber[d.Queue] != nil {
+		return err
+	}
+	if d.Queue >= r.meta.NextQueue && !r.deletedQueues[d.Queue] {
+		return fmt.Errorf("replay partition %q: %w: no record made queue %d", d.Name, record.ErrCorrupt, d.Queue)
+	}
+	r.orphans[d.Number] = true
 	return nil
 }
 
@@ -342,8 +370,14 @@ func (r *recovery) replayBatch(batch []byte) error {
 		return fmt.Errorf("replay batch: %w", err)
 	}
 	p := r.b.partitions.get(h.Partition)
-	if p == nil || h.EndOffset() <= p.filedEnd {
-		return nil // of a deleted queue, or filed
+	if p == nil {
+		if h.Partition >= r.meta.NextPartition && !r.orphans[h.Partition] {
+			return fmt.Errorf("replay batch: %w: no record made partition %d", record.ErrCorrupt, h.Partition)
+		}
+		return nil // of a deleted queue
+	}
+	if h.EndOffset() <= p.filedEnd {
+		return nil
 	}
 	if h.BaseOffset != p.end {
 		return fmt.Errorf("replay batch: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
@@ -441,6 +475,11 @@ func (r *recovery) setQueue(d *record.Queue) error {
 }
 
 func (r *recovery) deleteQueue(q *queue) {
+	for _, p := range append(q.partitions, q.hidden) {
+		if p != nil {
+			r.orphans[p.number] = true
+		}
+	}
 	q.deleted.Store(true)
 	r.b.unlistQueueLocked(q)
 	r.b.forgetPartitions(q)

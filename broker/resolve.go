@@ -19,13 +19,16 @@ func (a *acknowledge) resolveLocked() (need func() error) {
 	c, o := a.c, a.p.queue.options.Load()
 	a.state = cursorState{
 		committed: c.committed, leased: c.lease != nil, retries: int64(c.retries), retryLimit: o.RetryLimit,
-		deadLetter: o.DeadLetterQueue || o.DLQAfterMaxRetries, gone: a.state.gone,
+		deadLetter: o.DeadLetterQueue || o.DLQAfterMaxRetries,
 	}
 	if c.lease != nil {
 		a.state.end = c.lease.end
 		if c.lease.ids == nil {
 			return a.readLease()
 		}
+	}
+	if a.knownAt != c.version {
+		a.known = nil
 	}
 	a.resolved = a.resolved[:0]
 	delivered := newLookup(c.lease, len(a.items))
@@ -34,6 +37,7 @@ func (a *acknowledge) resolveLocked() (need func() error) {
 		r := resolved{status: a.acks[i].Status, offset: -1}
 		if c.lease != nil {
 			r.offset, r.below = delivered.find(a.acks[i].TransactionID, c.committed)
+			r.delivered = r.offset >= 0 || r.below
 		}
 		if r.offset < 0 && !r.below {
 			if a.known == nil {
@@ -45,6 +49,7 @@ func (a *acknowledge) resolveLocked() (need func() error) {
 		a.resolved = append(a.resolved, r)
 	}
 	if slow {
+		a.knownAt = c.version
 		return a.lookUp(a.p.viewLocked())
 	}
 	a.state.exact = a.coversLease()
@@ -116,7 +121,7 @@ func (a *acknowledge) coversLease() bool {
 	acked := make([]uint64, 0, len(a.items))
 	for n, i := range a.items {
 		r := &a.resolved[n]
-		if r.status != AckCompleted || (r.offset < 0 && !r.below) {
+		if r.status != AckCompleted || !r.delivered {
 			return false
 		}
 		if r.offset == l.end {
@@ -171,11 +176,12 @@ func (a *acknowledge) lookUp(v view) func() error {
 	since := a.b.clock.stamp() - a.p.queue.ackWindow().Milliseconds()
 	return func() error {
 		known := make([][]int64, len(a.items))
+		f := &finder{b: a.b, v: v, limit: v.hwm}
 		for n, i := range a.items {
 			if a.resolved[n].offset >= 0 || a.resolved[n].below {
 				continue
 			}
-			offsets, err := a.b.offsetsOf(v, a.acks[i].TransactionID, since)
+			offsets, err := f.offsetsOf(a.acks[i].TransactionID, since)
 			if err != nil {
 				return err
 			}
@@ -202,25 +208,25 @@ func (a *acknowledge) matchKnown(n int, r *resolved) {
 	}
 }
 
-// offsetsOf returns the offsets of the messages of v with that transaction id that the
-// ack window still reaches.
-func (b *Broker) offsetsOf(v view, id string, since int64) (found []int64, err error) {
+// offsetsOf returns the offsets of the messages with that transaction id that were
+// appended at or after since.
+func (f *finder) offsetsOf(id string, since int64) (found []int64, err error) {
 	if id == "" {
 		return nil, nil
 	}
-	if o, ok, err := b.mintedOffset(v, id, since); ok || err != nil {
+	if o, ok, err := f.mintedOffset(id, since); err != nil || ok {
 		return []int64{o}, err
 	}
-	candidates, err := b.ids.Lookup(b.ids.Hash(v.number, []byte(id)), nil)
+	candidates, err := f.b.ids.LookupSince(f.b.ids.Hash(f.v.number, []byte(id)), since, nil)
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range candidates {
-		if o < v.start {
+		if o < f.v.start {
 			found = append(found, o) // removed by retention, still in the index
 			continue
 		}
-		m, ok, err := b.messageAt(v, o, v.hwm)
+		m, ok, err := f.at(o)
 		if err != nil {
 			return nil, err
 		}
@@ -233,13 +239,13 @@ func (b *Broker) offsetsOf(v view, id string, since int64) (found []int64, err e
 
 // mintedOffset reads the offset out of a transaction id that the broker minted, and
 // checks that the message there has it.
-func (b *Broker) mintedOffset(v view, text string, since int64) (offset int64, ok bool, err error) {
+func (f *finder) mintedOffset(text string, since int64) (offset int64, ok bool, err error) {
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != 36 {
 		return 0, false, nil
 	}
 	offset = int64(id[11])<<32 | int64(binary.BigEndian.Uint32(id[12:])) // see segment.MessageID
-	m, ok, err := b.messageAt(v, offset, v.hwm)
+	m, ok, err := f.at(offset)
 	if err != nil || !ok || m.TransactionID != nil || m.ID != id || m.CreatedAtMs < since {
 		return 0, false, err
 	}

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/skepmq/skep/log/journal"
@@ -51,14 +53,26 @@ func (b *Broker) register(g *group, mode, from string) journal.Ticket {
 		raise(&q.floorMs, sub.instantMs)
 	}
 	g.sub.Store(&sub)
-	var frames []byte
-	if !q.announced.Load() {
-		b.changed.queue(q)
-		frames = q.appendRecord(frames)
+	return b.announceGroupLocked(g)
+}
+
+// announceGroup writes the record of a group that a pinned pop has met.
+func (b *Broker) announceGroup(g *group) {
+	g.queue.mu.Lock()
+	defer g.queue.mu.Unlock()
+	if !g.announced.Load() && !g.queue.deleted.Load() {
+		b.announceGroupLocked(g)
+	}
+}
+
+// announceGroupLocked writes the record of g as it is, behind that of its queue. Under
+// the queue's lock, so that the last record is the newest state.
+func (b *Broker) announceGroupLocked(g *group) journal.Ticket {
+	if !g.queue.announced.Load() {
+		b.announceLocked(g.queue)
 	}
 	b.changed.group(g)
-	_, ticket := b.journal.Append(g.appendRecord(frames), false)
-	q.announced.Store(true)
+	_, ticket := b.journal.Append(g.appendRecord(nil), false)
 	g.announced.Store(true)
 	return ticket
 }
@@ -83,5 +97,6 @@ func (b *Broker) labelled(t Tenant, namespace, task string) (queues []*queue) {
 			queues = append(queues, q)
 		}
 	}
+	slices.SortFunc(queues, func(x, y *queue) int { return cmp.Compare(x.number, y.number) })
 	return queues
 }

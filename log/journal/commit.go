@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/skepmq/skep/log/wal"
 )
 
 // commit is the committer: it alone writes and syncs the log.
@@ -85,12 +87,11 @@ func (j *Journal) write(g *group, sync bool, lastWarn *time.Time) error {
 		return err
 	}
 	if g.frames > 0 {
-		if _, err := j.log.AppendFramed(g.buf); err != nil {
+		if err := j.writeBuffers(g); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 		j.stats.groups.Add(1)
 		j.stats.frames.Add(int64(g.frames))
-		j.stats.bytes.Add(int64(len(g.buf)))
 	} else if j.o.Sync == SyncGroup {
 		return nil // an empty Flush: everything before it is synced
 	}
@@ -98,6 +99,19 @@ func (j *Journal) write(g *group, sync bool, lastWarn *time.Time) error {
 		return nil
 	}
 	return j.sync(lastWarn)
+}
+
+func (j *Journal) writeBuffers(g *group) error {
+	for _, buf := range append(g.full, g.buf) {
+		if len(buf) == wal.Headroom {
+			continue
+		}
+		if _, err := j.log.AppendFramed(buf); err != nil {
+			return err
+		}
+		j.stats.bytes.Add(int64(len(buf)))
+	}
+	return nil
 }
 
 func (j *Journal) sync(lastWarn *time.Time) error {

@@ -4,8 +4,7 @@
 // Its life. Open replays the generations that a checkpoint has not filed, oldest first,
 // and starts a new one. Append copies frames into the open group under a short lock and
 // returns a Ticket; Ticket.Wait returns once the group is on disk. One goroutine, the
-// committer, swaps the open group for an empty one, writes it as one entry, syncs once
-// and releases the group's waiters. What arrives while a sync runs is the next group: a
+// committer, swaps the open group for an empty one, writes it, syncs once and releases the group's waiters. What arrives while a sync runs is the next group: a
 // busy journal batches by itself and an idle one commits a lone request at once. Close
 // commits what is queued and ends the committer.
 //

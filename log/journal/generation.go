@@ -7,59 +7,92 @@ import (
 	"time"
 
 	"github.com/skepmq/skep/log/wal"
+	"github.com/skepmq/skep/segment/vfs"
 )
 
 // replay hands the entries of every unfiled generation to fn, and removes the filed
-// ones. It returns the newest generation's number. Only the newest may have a torn
-// tail: its successor was started after the last sync of any other.
+// ones. It returns the newest generation's number.
 func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last uint64, err error) {
-	if err := j.o.FS.MkdirAll(j.o.Dir); err != nil {
+	found, err := j.list()
+	if err != nil {
 		return 0, err
 	}
-	names, err := j.o.FS.List(j.o.Dir)
-	if err != nil {
-		return 0, fmt.Errorf("list journal: %w", err)
-	}
-	var found []uint64 // List sorts, and the names have one width
-	for _, name := range names {
-		n, err := strconv.ParseUint(name, 10, 64)
-		if err != nil || len(name) != 20 {
-			return 0, fmt.Errorf("journal %s: %q is not a generation", j.o.Dir, name)
+	for len(found) > 0 && found[0] <= j.o.Filed {
+		if err := j.o.FS.RemoveAll(j.path(found[0])); err != nil {
+			return 0, fmt.Errorf("remove filed generation: %w", err)
 		}
-		found = append(found, n)
+		found = found[1:]
 	}
-	last = j.o.Filed
 	for i, n := range found {
-		if n <= j.o.Filed {
-			if err := j.o.FS.RemoveAll(j.path(n)); err != nil {
-				return 0, fmt.Errorf("remove filed generation: %w", err)
-			}
-			continue
+		if want := j.o.Filed + 1 + uint64(i); n != want {
+			return 0, fmt.Errorf("journal %s: generation %d is missing, %d is there", j.o.Dir, want, n)
 		}
-		if last != j.o.Filed && n != last+1 {
-			return 0, fmt.Errorf("journal %s: generation %d is missing before %d", j.o.Dir, last+1, n)
-		}
-		last = n
-		if err := j.replayOne(n, i == len(found)-1, fn); err != nil {
+	}
+	if len(found) == 0 && j.o.Filed > 0 {
+		return 0, fmt.Errorf("journal %s: generation %d is missing", j.o.Dir, j.o.Filed+1)
+	}
+	torn, err := j.firstUnsealed(found)
+	if err != nil {
+		return 0, err
+	}
+	for i, n := range found {
+		if err := j.replayOne(n, i >= torn, fn); err != nil {
 			return 0, err
 		}
 	}
-	return last, nil
+	return j.o.Filed + uint64(len(found)), nil
 }
 
-func (j *Journal) replayOne(n uint64, newest bool, fn func(uint64, []byte) error) error {
+// list returns the numbers of the generations that are there, ascending.
+func (j *Journal) list() (found []uint64, err error) {
+	if err := vfs.MakeDir(j.o.FS, j.o.Dir); err != nil {
+		return nil, fmt.Errorf("make journal directory: %w", err)
+	}
+	names, err := j.o.FS.List(j.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list journal: %w", err)
+	}
+	for _, name := range names { // sorted, and of one width
+		n, err := strconv.ParseUint(name, 10, 64)
+		if err != nil || len(name) != 20 {
+			return nil, fmt.Errorf("journal %s: %q is not a generation", j.o.Dir, name)
+		}
+		found = append(found, n)
+	}
+	return found, nil
+}
+
+// firstUnsealed returns the index of the oldest generation that may have a torn tail.
+// The first entry of a generation is written after the last sync of the one before; but
+// its directory is made earlier, by Rotate. So it is the newest one that has entries.
+func (j *Journal) firstUnsealed(found []uint64) (int, error) {
+	for i := len(found) - 1; i > 0; i-- {
+		l, r, err := wal.Open(j.walOptions(found[i]), nil)
+		if err != nil {
+			return 0, fmt.Errorf("open journal generation %d: %w", found[i], err)
+		}
+		if err := l.Close(); err != nil {
+			return 0, fmt.Errorf("close journal generation %d: %w", found[i], err)
+		}
+		if r.Entries > 0 {
+			return i, nil
+		}
+	}
+	return 0, nil
+}
+
+// replayOne replays a generation, cutting a torn tail if it may have one.
+func (j *Journal) replayOne(n uint64, cut bool, fn func(uint64, []byte) error) error {
 	size := int64(0)
 	each := func(_ uint64, data []byte) error {
 		size += int64(len(data))
 		return fn(n, append([]byte(nil), data...))
 	}
 	var err error
-	if newest {
+	if cut {
 		var l *wal.Log
 		if l, _, err = wal.Open(j.walOptions(n), each); err == nil {
-			// What a crash left unsynced may have been replayed, and a later
-			// generation must not stand on it before it is on disk.
-			err = errors.Join(l.Sync(), l.Close())
+			err = l.Close() // Open has synced what it recovered
 		}
 	} else {
 		err = wal.Scan(j.walOptions(n), each)
@@ -78,7 +111,8 @@ func (j *Journal) Rotate() (sealed uint64, err error) {
 	if err := j.Err(); err != nil {
 		return 0, err
 	}
-	// The directory is made here, so that the committer only swaps pointers.
+	// The directory is made here, so that the committer only swaps pointers. A crash
+	// leaves it empty behind a generation that may be torn; see firstUnsealed.
 	j.sizesMu.Lock()
 	sealed = j.generation
 	j.sizesMu.Unlock()
@@ -173,6 +207,10 @@ func (j *Journal) Refuse(err error) {
 	j.refusal = err
 	j.freed.Broadcast()
 }
+
+// Poison makes the journal fail as if a write of its own had: something else that must
+// be written cannot be, and only a restart recovers.
+func (j *Journal) Poison(err error) { _ = j.fail(err) }
 
 // wakeAdmit makes those who wait in Admit look again.
 func (j *Journal) wakeAdmit() {

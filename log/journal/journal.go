@@ -63,7 +63,7 @@ type Journal struct {
 
 	mu      sync.Mutex
 	open    *group
-	chunk   []byte // free memory behind the open group's bytes
+	chunk   []byte // memory from the open group's last buffer on
 	lazy    bool   // the open group has frames and the lazy timer runs
 	err     error  // sticky
 	closing bool
@@ -89,11 +89,13 @@ type Journal struct {
 	stats counters
 }
 
-// group is the frames that one entry will hold.
+// group is the frames that one sync will make durable. Its buffers are an entry each:
+// what was appended in one call lies in one of them, so it is whole or absent.
 type group struct {
-	buf     []byte // wal.Headroom bytes, then frames
-	wanted  bool   // someone waits; guarded by Journal.mu, as is barrier
-	barrier bool   // sync whatever the mode: a Flush waits
+	full    [][]byte // buffers whose chunk is used up
+	buf     []byte   // wal.Headroom bytes, then frames
+	wanted  bool     // someone waits; guarded by Journal.mu, as is barrier
+	barrier bool     // sync whatever the mode: a Flush waits
 	frames  int
 	doneC   chan struct{}
 	err     error // set before doneC closes
@@ -285,16 +287,17 @@ func (j *Journal) newGroup(n int) *group {
 	return &group{buf: j.chunk[:wal.Headroom], doneC: make(chan struct{})}
 }
 
-// reserve makes room for n more bytes in the open group, moving it to a new chunk when
-// its own is used up. Memory handed out before stays as it is.
+// reserve makes room for n more bytes in the open group, in a buffer in a new chunk when
+// the current one is used up. Nothing is copied: what was handed out stays where it is.
 func (j *Journal) reserve(g *group, n int) {
-	need := len(g.buf) + n
-	if need <= len(j.chunk) {
+	if len(g.buf)+n <= len(j.chunk) {
 		return
 	}
-	chunk := make([]byte, max(chunkBytes, need+need/4))
-	g.buf = chunk[:copy(chunk, g.buf)]
-	j.chunk = chunk
+	if len(g.buf) > wal.Headroom {
+		g.full = append(g.full, g.buf)
+	}
+	j.chunk = make([]byte, max(chunkBytes, wal.Headroom+n))
+	g.buf = j.chunk[:wal.Headroom]
 }
 
 // counters are atomics so that Stats never waits.
