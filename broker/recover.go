@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/skepmq/skep/broker/lease"
@@ -113,6 +114,7 @@ func rounded(d time.Duration) string { return d.Round(10 * time.Microsecond).Str
 type recovery struct {
 	b        *Broker
 	meta     record.Meta
+	found    bool // the directory was there, with a catalogue
 	segments map[uint32]partlog.SegmentInfo
 	entries  []dedup.Entry // ids of replayed batches
 	scratch  []byte
@@ -131,6 +133,7 @@ func (r *recovery) openCatalog() (err error) {
 	if r.meta.Directory == 0 {
 		return r.newDirectory()
 	}
+	r.found = true
 	b.directory, b.filed, b.nextSegment = r.meta.Directory, r.meta.Generation, r.meta.NextSegment
 	b.nextQueue = max(b.nextQueue, r.meta.NextQueue)
 	b.nextGroup = max(b.nextGroup, r.meta.NextGroup)
@@ -162,6 +165,12 @@ func (r *recovery) newDirectory() error {
 	return r.b.o.FS.SyncDir(r.b.o.Dir)
 }
 
+// has reports whether the data directory holds a name.
+func (r *recovery) has(name string) bool {
+	names, err := r.b.o.FS.List(r.b.o.Dir)
+	return err == nil && slices.Contains(names, name)
+}
+
 func (r *recovery) openStore() (err error) {
 	b := r.b
 	var live []partlog.SegmentInfo
@@ -179,6 +188,9 @@ func (r *recovery) openStore() (err error) {
 
 func (r *recovery) openOffsets() (err error) {
 	b := r.b
+	if r.found && !r.has("offsets") {
+		return fmt.Errorf("data directory %s has no offsets: every consumer group would start over; restore offsets/ from a backup", b.o.Dir)
+	}
 	b.offsets, err = offsets.Open(offsets.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Logger: b.log,
 	}, func(c record.Cursor) { r.setCursor(&c) })
@@ -188,12 +200,14 @@ func (r *recovery) openOffsets() (err error) {
 func (r *recovery) openIDs() (err error) {
 	b := r.b
 	var found dedup.Recovery
+	missing := r.found && !r.has("dedup")
 	b.ids, found, err = dedup.Open(dedup.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "dedup"), CacheBytes: b.o.DedupCacheBytes, Logger: b.log,
 	})
-	if err != nil || len(found.Damaged) == 0 {
+	if err != nil || (len(found.Damaged) == 0 && !missing) {
 		return err
 	}
+	b.log.Warn().Bool("missing", missing).Int("damaged_files", len(found.Damaged)).Msg("transaction ids are read from the segments")
 	return r.reindex()
 }
 

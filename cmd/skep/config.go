@@ -156,10 +156,14 @@ func (c *config) setSubscriptionMode(v string) error {
 // setLogLevel reads the level; filters for parts of the program are passed over.
 func (c *config) setLogLevel(v string) error {
 	for _, part := range strings.Split(v, ",") {
-		if strings.Contains(part, "=") {
+		part = strings.ToLower(strings.TrimSpace(part))
+		if part == "" || strings.Contains(part, "=") {
 			continue
 		}
-		level, err := zerolog.ParseLevel(strings.ToLower(strings.TrimSpace(part)))
+		if part == "off" {
+			part = zerolog.Disabled.String()
+		}
+		level, err := zerolog.ParseLevel(part)
 		if err != nil {
 			return fmt.Errorf("not a log level")
 		}
