@@ -46,14 +46,7 @@ func (b *Broker) checkpointer() {
 				continue
 			}
 		}
-		err := b.checkpoint()
-		b.journal.Refuse(refusalOf(err))
-		if errors.Is(err, wal.ErrFailed) || errors.Is(err, dedup.ErrFailed) {
-			// A home takes no more writes, so no checkpoint will ever succeed.
-			b.journal.Poison(err)
-			return
-		}
-		if err != nil {
+		if err := b.tryCheckpoint(); err != nil {
 			b.log.Error().Err(err).Str("retry_in", retry.String()).Msg("checkpoint failed")
 			select {
 			case <-b.closeC:
@@ -67,6 +60,17 @@ func (b *Broker) checkpointer() {
 		last, retry, idle = time.Now(), time.Second, 0
 		b.checkpointIfDue()
 	}
+}
+
+// tryCheckpoint runs a checkpoint and draws the consequences of its failure.
+func (b *Broker) tryCheckpoint() error {
+	err := b.checkpoint()
+	b.journal.Refuse(refusalOf(err))
+	if errors.Is(err, wal.ErrFailed) || errors.Is(err, dedup.ErrFailed) {
+		// A home takes no more writes, so no checkpoint will ever succeed.
+		b.journal.Poison(err)
+	}
+	return err
 }
 
 // refusalOf is what pushes get that would have to wait for a checkpoint, while none

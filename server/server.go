@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,7 +120,11 @@ type Server struct {
 	budget   *budget
 	broker   atomic.Pointer[Broker]
 	stopping atomic.Bool
-	conns    connSet
+
+	lnMu sync.Mutex
+	ln   net.Listener // of Serve; nil before
+
+	conns connSet
 
 	bodyPatience time.Duration // shorter in tests
 
@@ -172,7 +177,11 @@ func (s *Server) SetBroker(b Broker) { s.broker.Store(&b) }
 // Serve answers the connections of ln until Shutdown, and closes ln. It returns nil
 // after Shutdown.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(&listener{Listener: ln, server: s}); err != nil {
+	if !s.listenOn(ln) {
+		return ln.Close()
+	}
+	err := s.http.Serve(&listener{Listener: ln, server: s})
+	if err != nil && !s.stopping.Load() {
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
 	}
 	return nil
@@ -182,16 +191,38 @@ func (s *Server) Serve(ln net.Listener) error {
 // empty, the listener closes, requests in flight finish. Connections that have not
 // finished when ctx ends are closed, and its error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopping.Store(true)
+	ln := s.stop()
 	if b := s.broker.Load(); b != nil {
 		(*b).StopWaiting()
 	}
 	err := s.http.ShutdownWithContext(ctx)
+	if ln != nil {
+		// fasthttp knows of the listener only once its Serve runs. Closing one that it
+		// has closed already is an error that says just that.
+		_ = ln.Close()
+	}
 	if err != nil {
 		s.conns.closeAll()
 		return fmt.Errorf("shut down http: %w", err)
 	}
 	return nil
+}
+
+// listenOn notes the listener, unless the server is stopping.
+func (s *Server) listenOn(ln net.Listener) bool {
+	s.lnMu.Lock()
+	defer s.lnMu.Unlock()
+	s.ln = ln
+	return !s.stopping.Load()
+}
+
+// stop makes a Serve that has not begun end at once, and returns the listener of one
+// that has.
+func (s *Server) stop() net.Listener {
+	s.lnMu.Lock()
+	defer s.lnMu.Unlock()
+	s.stopping.Store(true)
+	return s.ln
 }
 
 // httpLogger takes what fasthttp has to say about broken connections: of interest

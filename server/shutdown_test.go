@@ -87,9 +87,30 @@ func TestHealthWhileStopping(t *testing.T) {
 	ln := newMemoryListener()
 	s := start(t, ln, f, Options{})
 	c := memoryClient(t, ln)
+	call(t, c, "GET", "/health", "") // it serves
 	s.stopping.Store(true)
 	status, body, _ := call(t, c, "GET", "/health", "")
 	if status != 503 || !strings.Contains(body, `"status":"unhealthy"`) {
 		t.Errorf("got %d %s", status, body)
+	}
+}
+
+// A stop that comes before Serve has begun is not lost.
+func TestShutdownBeforeServe(t *testing.T) {
+	s := New(Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(ln); err != nil {
+		t.Fatalf("Serve after Shutdown: %v", err)
+	}
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("the listener is still open: %v", err)
 	}
 }

@@ -52,22 +52,27 @@ func (j *Journal) commit() {
 	}
 }
 
-// letWaitersGather yields while the open group grows and is less than half of the one
-// before it. Waiters released together come back one by one: syncing the first alone
+// letWaitersGather yields while the open group grows, until it has half of the waiters
+// there seem to be: those of the group before, just released, and those here already.
+// Waiters released together come back one by one, and syncing the first of them alone
 // would let all others wait for two syncs. From half on, the processor time of one half
 // and the sync of the other overlap, which is better than waiting for the rest.
 func (j *Journal) letWaitersGather(before int) {
-	last := -1
-	for range maxYields {
-		j.mu.Lock()
-		n := j.open.frames
-		j.mu.Unlock()
-		if n == last || 2*n >= before {
-			return
-		}
-		last = n
+	n := j.gathered()
+	enough := (before + n + 1) / 2
+	for still := 0; n < enough && still < maxYields; {
 		runtime.Gosched()
+		last := n
+		if n = j.gathered(); n == last {
+			still++
+		}
 	}
+}
+
+func (j *Journal) gathered() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.open.frames
 }
 
 // swap takes the open group and puts an empty one in its place. It takes the waiters

@@ -40,7 +40,7 @@ const (
 	slowSync = time.Second
 	// maxYields bounds how often the committer lets other goroutines run first; see
 	// letWaitersGather.
-	maxYields = 16
+	maxYields = 4
 )
 
 // Options configure a Journal. Dir is required.

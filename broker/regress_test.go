@@ -1,0 +1,241 @@
+package broker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skepmq/skep/segment/vfs/faultfs"
+)
+
+func mustOpen(t *testing.T, fsys *faultfs.FS, change func(*Options)) *Broker {
+	t.Helper()
+	o := Options{FS: fsys, Dir: "data", CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: 100}
+	if change != nil {
+		change(&o)
+	}
+	b, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeBroker(t, b) })
+	return b
+}
+
+func popAll(t *testing.T, b *Broker, req PopRequest) (ids []string, res *PopResult) {
+	t.Helper()
+	req.Tenant, req.Queue = DefaultTenant, "q"
+	res, err := b.Pop(&req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range res.Parts {
+		for m := range res.Parts[i].Messages() {
+			ids = append(ids, string(m.TransactionID))
+		}
+	}
+	return ids, res
+}
+
+// A pinned pop that finds a partition before its first push has been journaled must not
+// write the partition's record ahead of the queue's: replay would drop both.
+func TestPinnedPopBeforeFirstPush(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	q, _ := b.ensureQueue(DefaultTenant, "q", DefaultOptions)
+	b.ensurePartition(q, []byte("p"))
+	popAll(t, b, PopRequest{Partition: "p", Pinned: true, Group: "g", Batch: 1})
+	w := newWitness(b)
+	if err := w.push("p", "p0"); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	if ids, _ := popAll(t, after, PopRequest{Batch: 10}); len(ids) != 1 {
+		t.Fatalf("after a power cut the queue has %v", ids)
+	}
+}
+
+// The record of a registration is not overtaken by an older one of the same group.
+func TestRegistrationSurvivesPinnedPop(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	w := newWitness(b)
+	if err := w.push("p", "old"); err != nil {
+		t.Fatal(err)
+	}
+	popAll(t, b, PopRequest{Partition: "p", Pinned: true, Group: "g", SubscriptionMode: "new", Batch: 1})
+	popAll(t, b, PopRequest{Group: "g", SubscriptionMode: "new", Batch: 1})
+	popAll(t, b, PopRequest{Partition: "p", Pinned: true, Group: "g", Batch: 1})
+	if err := b.journal.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	g := after.queue(DefaultTenant, "q").group("g")
+	if s := g.sub.Load(); !s.registered || s.mode != modeNew {
+		t.Fatalf("after a power cut the subscription is %+v", *s)
+	}
+}
+
+// A push that comes between a checkpoint's taking of the changes and its capture of the
+// tail is filed, so its transaction ids must be saved with it.
+func TestIDsOfCapturedTailsAreTaken(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	w := newWitness(b)
+	if err := w.push("p", "first"); err != nil {
+		t.Fatal(err)
+	}
+	taken := b.changed.take()
+	if err := w.push("p", "second"); err != nil {
+		t.Fatal(err)
+	}
+	captured := b.capture(&taken)
+	ids := b.changed.takeIDs()
+	if n := len(captured.tails[0].Batches); n != 2 || len(ids) != 2 {
+		t.Fatalf("%d batches captured with %d ids", n, len(ids))
+	}
+}
+
+// An answer that has no room for a partition's next message leaves that partition to the
+// next pop.
+func TestAnswerBytes(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), func(o *Options) { o.MaxAnswerBytes = 1000 })
+	payload := []byte(`"` + strings.Repeat("x", 600) + `"`)
+	var items []PushItem
+	for _, p := range []string{"a", "b", "c"} {
+		for i := range 2 {
+			items = append(items, PushItem{
+				Queue: []byte("q"), Partition: []byte(p), TransactionID: fmt.Appendf(nil, "%s%d", p, i), Payload: payload,
+			})
+		}
+	}
+	if err := b.Push(DefaultTenant, items, nil, make([]PushResult, len(items))); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		ids, _ := popAll(t, b, PopRequest{Batch: 100, Partitions: 10})
+		if len(ids) != 1 {
+			t.Fatalf("an answer of 1000 bytes holds %v", ids)
+		}
+		seen[ids[0]] = true
+	}
+	if len(seen) != 3 {
+		t.Fatalf("three pops delivered %v", seen)
+	}
+	// One message larger than any answer is delivered alone.
+	huge := []PushItem{{Queue: []byte("q"), Partition: []byte("d"), Payload: bytes.Repeat([]byte("1"), 5000)}}
+	if err := b.Push(DefaultTenant, huge, nil, make([]PushResult, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if ids, _ := popAll(t, b, PopRequest{Batch: 100, Partitions: 10}); len(ids) != 1 {
+		t.Fatalf("the huge message came as %v", ids)
+	}
+}
+
+// A partition that cannot be read fails its own items and nobody else's.
+func TestUnreadablePartition(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	w := newWitness(b)
+	if err := errors.Join(w.push("bad", "x0"), w.push("good", "y0")); err != nil {
+		t.Fatal(err)
+	}
+	_, bad := popAll(t, b, PopRequest{Partition: "bad", Pinned: true, Batch: 1})
+	_, good := popAll(t, b, PopRequest{Partition: "good", Pinned: true, Batch: 1})
+	if err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Close(); err != nil { // nothing filed can be read any more
+		t.Fatal(err)
+	}
+	ack := func(res *PopResult, id string, status AckStatus) Ack {
+		return Ack{TransactionID: id, PartitionID: res.Parts[0].PartitionID.String(), LeaseID: res.LeaseID.String(), Status: status}
+	}
+	acks := []Ack{ack(good, "y0", AckCompleted), ack(bad, "x0", AckDeadLetter)}
+	results := make([]AckResult, 2)
+	if err := b.Acknowledge(DefaultTenant, "", acks, results); err != nil {
+		t.Fatal(err)
+	}
+	if !results[0].Success || results[1].Error != errFlush {
+		t.Fatalf("acks: %+v", results)
+	}
+	items := []PushItem{
+		{Queue: []byte("q"), Partition: []byte("bad"), TransactionID: []byte("x0"), Payload: []byte("1")},
+		{Queue: []byte("q"), Partition: []byte("good"), TransactionID: []byte("y1"), Payload: []byte("1")},
+	}
+	pushed := make([]PushResult, 2)
+	if err := b.Push(DefaultTenant, items, nil, pushed); err != nil {
+		t.Fatal(err)
+	}
+	if pushed[0].Status != Failed || pushed[1].Status != Queued {
+		t.Fatalf("pushes: %+v", pushed)
+	}
+	if ids, _ := popAll(t, b, PopRequest{Partition: "good", Pinned: true, Batch: 1}); len(ids) != 1 || ids[0] != "y1" {
+		t.Fatalf("the good partition delivers %v", ids)
+	}
+}
+
+// A home that takes no more writes ends the broker: no checkpoint could ever succeed, and
+// the journal would grow until every push hangs.
+func TestFailedHomeEndsTheBroker(t *testing.T) {
+	poisoned := 0
+	for n := range 40 {
+		fsys := faultfs.New()
+		b := mustOpen(t, fsys, nil)
+		w := newWitness(b)
+		if err := errors.Join(w.push("p", "p0"), w.consume("p", 1, AckCompleted)); err != nil {
+			t.Fatal(err)
+		}
+		fsys.FailAt(fsys.Calls()+n, faultfs.Fault{Err: faultfs.ENOSPC})
+		err := b.tryCheckpoint()
+		fsys.FailAt(-1, faultfs.Fault{})
+		if b.Ready() != nil {
+			<-b.Failed()
+			poisoned++
+			continue
+		}
+		// Otherwise it must be able to go on.
+		if err := b.tryCheckpoint(); err != nil {
+			t.Fatalf("call %d: the broker says it is ready, and cannot checkpoint: %v", n, err)
+		}
+		if err == nil && poisoned == 0 {
+			t.Fatal("no failed call ended the broker")
+		}
+	}
+}
+
+// Pushing thousands of stored messages again compares each with its original without
+// reading the batch anew for every one.
+func TestRepushIsLinear(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	const n = 20_000
+	items := make([]PushItem, n)
+	for i := range items {
+		items[i] = PushItem{Queue: []byte("q"), Partition: []byte("p"), TransactionID: fmt.Appendf(nil, "id-%d", i), Payload: []byte("{}")}
+	}
+	first, second := make([]PushResult, n), make([]PushResult, n)
+	if err := errors.Join(b.Push(DefaultTenant, items, nil, first), b.Push(DefaultTenant, items, nil, second)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range second {
+		if second[i].Status != Duplicate || second[i].MessageID != first[i].MessageID {
+			t.Fatalf("item %d: %+v after %+v", i, second[i], first[i])
+		}
+	}
+	// Each batch is decoded once for the whole push.
+	p := b.queue(DefaultTenant, "q").partition("p")
+	f := finder{b: b, v: p.viewLocked(), limit: p.end}
+	allocs := testing.AllocsPerRun(10, func() {
+		for i := range int64(1000) {
+			if _, ok, err := f.at(i * 7 % n); !ok || err != nil {
+				t.Fatal("message not found")
+			}
+		}
+	})
+	if allocs > 0 {
+		t.Fatalf("finding messages in one batch allocates %v times", allocs)
+	}
+}

@@ -1,0 +1,338 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp/fasthttputil"
+
+	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server"
+)
+
+// world is a broker that is being served, and a client of it.
+type world struct {
+	t      testing.TB
+	dir    string
+	broker broker.Options
+	server server.Options
+	tcp    bool // serve on loopback instead of in memory
+	clock  *clock
+
+	running *instance
+	client  *http.Client
+}
+
+// instance is what restart replaces.
+type instance struct {
+	broker *broker.Broker
+	server *server.Server
+	ln     net.Listener
+	dial   func() (net.Conn, error)
+	served chan error
+}
+
+// clock is the real clock plus what the test has advanced it by.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// open starts a world, in parallel with other tests. Options change it before.
+func open(t *testing.T, options ...func(*world)) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir(), clock: &clock{}}
+	for _, o := range options {
+		o(w)
+	}
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// onLoopback serves on a TCP socket.
+func onLoopback(w *world) { w.tcp = true }
+
+// eagerCheckpoints lets every push and ack be filed into segments soon.
+func eagerCheckpoints(w *world) { w.broker.CheckpointBytes = 1 }
+
+// on returns w with another test to report to.
+func (w *world) on(t testing.TB) *world {
+	v := *w
+	v.t = t
+	return &v
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	w.broker.Dir, w.broker.Logger, w.broker.Now = w.dir, zerolog.Nop(), w.clock.now
+	b, err := broker.Open(w.broker)
+	if err != nil {
+		w.t.Fatalf("open broker: %v", err)
+	}
+	o := w.server
+	o.Broker, o.Logger = b, zerolog.Nop()
+	in := &instance{broker: b, server: server.New(o), served: make(chan error, 1)}
+	if w.tcp {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			w.t.Fatal(errors.Join(err, b.Close()))
+		}
+		in.ln, in.dial = ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }
+	} else {
+		ln := newListener()
+		in.ln, in.dial = ln, ln.Dial
+	}
+	go func() { in.served <- in.server.Serve(in.ln) }() // ended by stop
+	w.running = in
+	w.client = clientOf(in.dial)
+	if a := w.call("GET", "/health", ""); a.status != http.StatusOK {
+		w.t.Fatalf("health: %d %s", a.status, a.body)
+	}
+}
+
+func newListener() *fasthttputil.InmemoryListener { return fasthttputil.NewInmemoryListener() }
+
+func clientOf(dial func() (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext:         func(context.Context, string, string) (net.Conn, error) { return dial() },
+		MaxIdleConnsPerHost: 64,
+		DisableCompression:  true,
+	}}
+}
+
+func (w *world) stop() {
+	w.t.Helper()
+	in := w.running
+	if in == nil {
+		return
+	}
+	w.running = nil
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w.client.CloseIdleConnections()
+	if err := errors.Join(in.server.Shutdown(ctx), <-in.served, in.broker.Close()); err != nil {
+		w.t.Errorf("stop: %v", err)
+	}
+}
+
+// restart closes the broker and opens its directory again.
+func (w *world) restart() {
+	w.t.Helper()
+	w.stop()
+	w.start()
+}
+
+// crash leaves the broker as it is and goes on with a copy of its directory: what is in
+// the files at this moment, which is what a killed process leaves. The broker it leaves
+// behind is stopped with the test.
+func (w *world) crash() {
+	w.t.Helper()
+	old := *w
+	w.t.Cleanup(func() { old.stop() })
+	w.dir = w.t.(interface{ TempDir() string }).TempDir()
+	copyStill(w.t, old.dir, w.dir)
+	w.start()
+}
+
+// copyStill copies a directory at a moment when nothing in it changes: two readings in a
+// row have to be equal. A checkpoint may be running, and it ends.
+func copyStill(t testing.TB, from, to string) {
+	t.Helper()
+	var last map[string][]byte
+	await(t, "the files to rest", func() bool {
+		now, err := readTree(from)
+		still := err == nil && sameTree(last, now)
+		last = now
+		return still
+	})
+	for name, content := range last {
+		path := filepath.Join(to, name)
+		if content == nil {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// readTree reads all files below dir; directories are nil.
+func readTree(dir string) (map[string][]byte, error) {
+	tree := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || d.IsDir() {
+			tree[name] = nil
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if content == nil {
+			content = []byte{}
+		}
+		tree[name] = content
+		return err
+	})
+	return tree, err
+}
+
+func sameTree(a, b map[string][]byte) bool {
+	if a == nil || len(a) != len(b) {
+		return false
+	}
+	for name, content := range b {
+		if was, ok := a[name]; !ok || !bytes.Equal(was, content) {
+			return false
+		}
+	}
+	return true
+}
+
+// filed waits until checkpoints have brought what there is into segments: there are
+// some, and nothing changes any more.
+func (w *world) filed() {
+	w.t.Helper()
+	await(w.t, "a checkpoint", func() bool {
+		found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
+		return err == nil && len(found) > 0
+	})
+	copyStill(w.t, w.dir, w.t.(interface{ TempDir() string }).TempDir())
+}
+
+// await polls until ok, for what the outside cannot wait for otherwise.
+func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s for %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// parked waits until n long polls are parked.
+func (w *world) parked(n int) {
+	w.t.Helper()
+	b := w.running.broker
+	await(w.t, "parked polls", func() bool { return int(b.Parked()) == n })
+}
+
+// together runs fn n times at once and returns when all are done.
+func together(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			fn(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// answer is a response, read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// call makes a request. The target is sent as it is, escapes and all.
+func (w *world) call(method, target, body string) answer {
+	w.t.Helper()
+	return w.callWith(method, target, body, nil)
+}
+
+func (w *world) callWith(method, target, body string, header http.Header) answer {
+	w.t.Helper()
+	a, err := w.try(method, target, body, header)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	w.checkAnswer(method+" "+target, a)
+	return a
+}
+
+// try makes a request that may fail because the broker is gone.
+func (w *world) try(method, target, body string, header http.Header) (a answer, err error) {
+	path, query, _ := strings.Cut(target, "?")
+	req := &http.Request{
+		Method: method, Host: "skep", Header: header,
+		URL: &url.URL{Scheme: "http", Host: "skep", Opaque: path, RawQuery: query},
+	}
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if body != "" {
+		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer res.Body.Close()
+	a = answer{status: res.StatusCode, header: res.Header}
+	a.body, err = io.ReadAll(res.Body)
+	return a, err
+}
+
+// checkAnswer checks what holds for every answer.
+func (w *world) checkAnswer(request string, a answer) {
+	w.t.Helper()
+	if a.status == http.StatusNoContent {
+		if len(a.body) > 0 || a.header.Get("Content-Type") != "" || a.header.Get("Content-Length") != "" {
+			w.t.Errorf("%s: 204 with body %q and header %v", request, a.body, a.header)
+		}
+		return
+	}
+	if got := a.header.Get("Content-Type"); got != "application/json" && got != "text/html; charset=utf-8" {
+		w.t.Errorf("%s: Content-Type %q", request, got)
+	}
+	if a.status < 400 {
+		return
+	}
+	if got := a.header.Get("Content-Type"); got != "application/json" {
+		w.t.Errorf("%s: Content-Type %q of an error", request, got)
+	}
+}
+
+// expect makes a request and compares status and body.
+func (w *world) expect(method, target, body string, status int, want string) {
+	w.t.Helper()
+	if a := w.call(method, target, body); a.status != status || string(a.body) != want {
+		w.t.Errorf("%s %s %.200s\n got %d %s\nwant %d %s", method, target, body, a.status, a.body, status, want)
+	}
+}
+
+// crashAfterPush is crash once everything that no request waits for is on disk as well:
+// a push that is answered takes all before it along.
+func (w *world) crashAfterPush() {
+	w.t.Helper()
+	w.queued(item{Queue: "unrelated"})
+	w.crash()
+}
