@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/index/dedup"
@@ -217,7 +216,7 @@ func (w *witness) checkRecovery(t *testing.T, what string, crashed *faultfs.FS) 
 			t.Fatalf("%s: push after recovery: %v", what, err)
 		}
 		if results[0].Status != Duplicate || results[0].MessageID != r.MessageID {
-			t.Fatalf("%s: %s pushed again is %+v, was stored as %s", what, id, results[0], uuid.UUID(r.MessageID))
+			t.Fatalf("%s: %s pushed again is %+v, was stored as %s", what, id, results[0], r.MessageID)
 		}
 	}
 	if err := after.push("a", "new"); err != nil || len(after.stored) != 1 {

@@ -47,7 +47,7 @@ func readFull(file vfs.File, path string, b []byte, position int64) error {
 	switch {
 	case n == len(b):
 		return nil
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return &CorruptError{Path: path, Position: position, Err: ErrShort}
 	}
 	return fmt.Errorf("read %s at %d: %w", path, position, err)

@@ -1,5 +1,7 @@
 package segment
 
+import "errors"
+
 // scanBufferLen is how much Scan reads at a time, larger batches apart.
 const scanBufferLen = 1 << 20
 
@@ -15,7 +17,7 @@ func (r *Reader) Scan(from, to int64, fn func(position int64, h *Header, batch [
 	)
 	for at < to {
 		h, err := Verify(window)
-		if err == ErrShort {
+		if errors.Is(err, ErrShort) {
 			need := HeaderLen
 			if h, err := DecodeHeader(window); err == nil {
 				need = h.Len()

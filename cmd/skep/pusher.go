@@ -153,7 +153,7 @@ func (p *pusher) gather(stop context.Context, lane chan line, batch []line) ([]l
 	if stop.Err() != nil { // a select would choose at random
 		return batch, false
 	}
-	size := 0
+	var size int
 	select {
 	case l, ok := <-lane:
 		if !ok {

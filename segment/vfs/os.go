@@ -88,7 +88,7 @@ func (osFS) Free(dir string) (free, total int64, err error) {
 	if err := retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	block := int64(st.Bsize)
+	block := int64(st.Bsize) //nolint:unconvert // of another type on other systems
 	return int64(st.Bavail) * block, int64(st.Blocks) * block, nil
 }
 

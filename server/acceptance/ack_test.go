@@ -47,7 +47,7 @@ func TestM302Statuses(t *testing.T) {
 				return w.ackRaw("/api/v1/ack", body+"}", "a")[0]
 			}
 			w.ok2(send(m))
-			got := ""
+			var got string
 			switch p := w.popFrom("q", "p"); {
 			case p == nil && len(w.deadLetters()) == 1:
 				got = "dlq"

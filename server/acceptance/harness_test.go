@@ -238,7 +238,7 @@ func await(t testing.TB, what string, ok func() bool) {
 func (w *world) parked(n int) {
 	w.t.Helper()
 	b := w.running.broker
-	await(w.t, "parked polls", func() bool { return int(b.Parked()) == n })
+	await(w.t, "parked polls", func() bool { return b.Parked() == n })
 }
 
 // together runs fn n times at once and returns when all are done.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// agains are the ways in which a broker comes back. Under segments everything is filed
+// comebacks are the ways in which a broker comes back. Under segments everything is filed
 // as soon as it is written, so what comes back is read from there.
-var agains = map[string]struct {
+var comebacks = map[string]struct {
 	option func(*world)
 	again  func(*world)
 }{
@@ -25,7 +25,7 @@ var agains = map[string]struct {
 
 // afterAgain runs a test once for each way of coming back.
 func afterAgain(t *testing.T, run func(w *world, again func())) {
-	for name, row := range agains {
+	for name, row := range comebacks {
 		t.Run(name, func(t *testing.T) {
 			w := open(t, row.option)
 			run(w, func() { row.again(w) })
