@@ -14,7 +14,7 @@ BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
 run: build
 	@./bin/skep serve & pid=$$!; \
-	trap 'kill $$pid 2>/dev/null; wait $$pid' INT TERM; \
+	trap 'kill $$pid 2>/dev/null; wait $$pid; exit 0' INT TERM; \
 	sh docs/first-steps.sh; \
 	wait $$pid
 
