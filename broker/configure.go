@@ -128,9 +128,12 @@ func (b *Broker) deleteQueue(t Tenant, name string) (*queue, journal.Ticket) {
 	return q, ticket
 }
 
-// unlistQueueLocked takes q and its groups out of the maps that mu guards.
+// unlistQueueLocked takes q and its groups out of the maps that mu guards. While records
+// are replayed its name may already be that of its successor.
 func (b *Broker) unlistQueueLocked(q *queue) {
-	delete(b.queues, queueKey{q.tenant, q.name})
+	if key := (queueKey{q.tenant, q.name}); b.queues[key] == q {
+		delete(b.queues, key)
+	}
 	delete(b.byNumber, q.number)
 	for _, g := range *q.groupList.Load() {
 		delete(b.groups, g.number)

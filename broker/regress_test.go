@@ -239,3 +239,45 @@ func TestRepushIsLinear(t *testing.T) {
 		t.Fatalf("finding messages in one batch allocates %v times", allocs)
 	}
 }
+
+// A queue that was deleted and made again under its name is there after a restart,
+// whichever of the two the records of a checkpoint name last.
+func TestDeletedAndMadeAgain(t *testing.T) {
+	for _, checkpoints := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+		t.Run(fmt.Sprint(checkpoints), func(t *testing.T) {
+			fsys := faultfs.New()
+			b := mustOpen(t, fsys, nil)
+			w := newWitness(b)
+			checkpoint := func(want bool) {
+				if want {
+					if err := b.checkpoint(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := w.push("p", "old"); err != nil {
+				t.Fatal(err)
+			}
+			checkpoint(checkpoints[0])
+			if _, err := b.DeleteQueue(DefaultTenant, "q"); err != nil {
+				t.Fatal(err)
+			}
+			_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, exists bool) (QueueOptions, error) {
+				o.LeaseTime = 213
+				return o, nil
+			})
+			if err := errors.Join(err, w.push("p", "new")); err != nil {
+				t.Fatal(err)
+			}
+			checkpoint(checkpoints[1])
+			after := mustOpen(t, fsys.CrashStrict(), nil)
+			q := after.queue(DefaultTenant, "q")
+			if q == nil || q.options.Load().LeaseTime != 213 {
+				t.Fatal("the new queue is gone, or has other options")
+			}
+			if ids, _ := popAll(t, after, PopRequest{Batch: 10}); len(ids) != 1 || ids[0] != "new" {
+				t.Fatalf("the new queue has %v", ids)
+			}
+		})
+	}
+}
