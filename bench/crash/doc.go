@@ -1,0 +1,44 @@
+// Command crash kills a broker again and again under load and checks from the outside
+// that it keeps its promises.
+//
+//	go run ./bench/crash                          # what CI runs: every mode, under a minute
+//	go run ./bench/crash --mode kill --duration 10m --seed 42
+//
+// Its life, in order:
+//
+//   - It builds the broker (or takes --skep) and makes a store, which knows how to
+//     crash: "kill" sends SIGKILL; "torn" then also appends garbage to the newest file
+//     of a log, as a write that nobody was answered for leaves it; "powercut" shuts
+//     down an ext4 file system on a loop device under the broker's feet, so that
+//     whatever was not synced is gone, and mounts it again.
+//   - A run is made of epochs, an epoch of rounds. Within an epoch workers push, pop,
+//     ack and misbehave over HTTP; each round ends with a crash at a random moment, now
+//     and then with another one while the broker starts.
+//   - Every request is told to the checker before its first byte is sent, and its
+//     answer, or that there was none, afterwards. The checker knows what the broker may
+//     do at any time, and complains at the first answer outside of that.
+//   - An epoch ends with a drain: everything is consumed in every group, what was
+//     stored is compared with what was answered, the broker is killed once more, and
+//     nothing may come again. Then the checker forgets the epoch, which bounds memory,
+//     and its queues are deleted.
+//
+// The random choices come from --seed, as far as scheduling allows: the same seed makes
+// the same workers want the same things, but how many of them happen before a kill is
+// the machine's affair.
+//
+// # What is checked
+//
+// The messages of a partition have one order, the one in which they are first
+// delivered; a message's place in it is its position, and equals its offset. For each
+// group the checker keeps between which positions the cursor can be, given every ack
+// that was answered, refused, or lost. So a delivery must begin right behind the cursor
+// and go on without a gap: nothing is skipped, nothing comes again after an answered
+// ack, no position holds two messages and no message two positions. The same is done
+// for the retry counter, and so for the time of each dead letter. Leases are compared
+// by the client's clock: one was granted between request and answer, and lives for as
+// long after. A lease counts as kept across a crash once a write that was sent after it
+// has been answered, for there is one journal and it is written in order.
+//
+// Exit status 1 means a violation: its rule, the seed and the history of the message
+// are printed, the broker's log and data directory are kept.
+package main

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	roundMin    = 20 * time.Millisecond
+	roundMax    = 500 * time.Millisecond
+	startupMax  = 40 * time.Millisecond // a start takes about half of it
+	epochRounds = 12
+	// epochPatience bounds an epoch, which takes ten seconds on an idle machine.
+	epochPatience = 4 * time.Minute
+)
+
+// run is one store and the broker on it, crashed again and again.
+type run struct {
+	seed    uint64
+	begun   time.Time
+	rng     *rand.Rand
+	check   *checker
+	gate    *gate
+	store   store
+	brokers *brokers
+
+	process *process
+	epochs  int
+	rounds  int
+	kills   int
+	slowest time.Duration // from start to ready
+}
+
+func (r *run) now() moment { return time.Since(r.begun) }
+
+// all runs rounds, or for a time if that is not 0.
+func (r *run) all(ctx context.Context, rounds int, duration time.Duration) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-r.check.failedC:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	defer func() {
+		if r.process != nil {
+			r.process.kill()
+		}
+	}()
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	deadline := r.now() + duration
+	for left := rounds; duration > 0 && r.now() < deadline || duration == 0 && left > 0; left -= epochRounds {
+		n := epochRounds
+		if duration == 0 {
+			n = min(n, left)
+		}
+		if err := r.bounded(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bounded runs an epoch, and complains if it does not come to an end.
+func (r *run) bounded(ctx context.Context, rounds int) error {
+	limit, cancel := context.WithTimeout(ctx, epochPatience)
+	defer cancel()
+	err := r.epoch(limit, rounds)
+	if limit.Err() != nil && ctx.Err() == nil {
+		r.check.complain("stuck", "an epoch of %d rounds is not done after %v", rounds, epochPatience)
+		return errViolation
+	}
+	return err
+}
+
+// round lets the load run for a while, crashes the broker and starts it again.
+func (r *run) round(ctx context.Context) error {
+	r.rounds++
+	t := time.NewTimer(roundMin + time.Duration(r.rng.Int64N(int64(roundMax-roundMin))))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-r.process.exitedC:
+		r.check.complain("ended by itself", "life %d: %v\n%s", r.brokers.lives, r.process.exit, r.brokers.lastWords(r.process))
+		return errViolation
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return r.restart(ctx)
+}
+
+// restart crashes the broker and starts it, now and then with a crash during the start.
+func (r *run) restart(ctx context.Context) error {
+	if err := r.crash(""); err != nil {
+		return err
+	}
+	for r.rng.IntN(4) == 0 {
+		p, err := r.brokers.start(r.store.dir())
+		if err != nil {
+			return err
+		}
+		r.process = p
+		time.Sleep(time.Duration(r.rng.Int64N(int64(startupMax))))
+		if err := r.crash(" while starting"); err != nil {
+			return err
+		}
+	}
+	return r.start(ctx)
+}
+
+// crash ends the broker's life.
+func (r *run) crash(when string) error {
+	life := r.brokers.lives
+	how, err := r.store.crash(r.process, func() { r.check.cut(life) })
+	r.gate.shut()
+	r.process = nil
+	if err != nil {
+		return fmt.Errorf("crash the broker: %w", err)
+	}
+	r.kills++
+	r.check.crashed(life, r.now(), how+when)
+	return nil
+}
+
+// start starts the broker and opens the gate when it is ready. A broker that does not
+// become ready is a violation, unless somebody has taken its port.
+func (r *run) start(ctx context.Context) error {
+	for attempt := 0; ; attempt++ {
+		begun := time.Now()
+		p, err := r.brokers.start(r.store.dir())
+		if err != nil {
+			return err
+		}
+		r.process = p
+		err = p.ready(ctx)
+		if err == nil {
+			r.slowest = max(r.slowest, time.Since(begun))
+			r.gate.open(r.brokers.lives, p.address)
+			return nil
+		}
+		if !errors.Is(err, errNotReady) {
+			return err
+		}
+		p.kill()
+		if !r.brokers.portTaken(p) || attempt == 3 {
+			r.check.complain("start", "life %d: %v\n%s", r.brokers.lives, err, r.brokers.lastWords(p))
+			return errViolation
+		}
+	}
+}
+
+// summary is one line about a run.
+func (r *run) summary(mode string) string {
+	c := r.check
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := &c.totals
+	return fmt.Sprintf("%s: %d rounds, %d kills, %d messages pushed, %d answered, %d pushed without an answer, %d duplicates, %d deliveries, %d redeliveries, %d acks, %d without an answer, %d dead letters, slowest start %v, %d violations",
+		mode, r.rounds, r.kills, t.messages, t.stored, t.lostPushes, t.duplicates, t.deliveries, t.redeliveries, t.acks, t.lostAcks, t.deadLetters, r.slowest.Round(time.Millisecond), len(c.violations))
+}
