@@ -171,6 +171,8 @@ var idSeed = maphash.MakeSeed()
 
 func hashID(id []byte) uint64 { return maphash.Bytes(idSeed, id) }
 
+func hashIDString(id string) uint64 { return maphash.String(idSeed, id) }
+
 // deliveredHash hashes the transaction id that the outside knows m by.
 func (m *Message) deliveredHash() uint64 {
 	if m.TransactionID != nil {

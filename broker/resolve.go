@@ -89,7 +89,7 @@ func newLookup(l *leased, acks int) lookup {
 // find returns the smallest offset of the batch with that transaction id above
 // committed, -1 for none, and whether one lies at or below.
 func (u *lookup) find(id string, committed int64) (offset int64, below bool) {
-	h := hashID([]byte(id))
+	h := hashIDString(id)
 	if u.sorted == nil {
 		for i, v := range u.l.ids {
 			if o := u.l.from + int64(i); v == h && o > committed {
@@ -118,16 +118,15 @@ func (a *acknowledge) coversLease() bool {
 	if l == nil || a.acks[a.items[0]].LeaseID == "" {
 		return false
 	}
-	acked := make([]uint64, 0, len(a.items))
-	for n, i := range a.items {
+	for n := range a.items {
 		r := &a.resolved[n]
-		if r.status != AckCompleted || !r.delivered {
-			return false
+		if r.status != AckCompleted || !r.delivered || r.offset == l.end {
+			return false // or the cursor gets there anyway
 		}
-		if r.offset == l.end {
-			return false // the cursor gets there anyway
-		}
-		acked = append(acked, hashID([]byte(a.acks[i].TransactionID)))
+	}
+	acked := make([]uint64, 0, len(a.items))
+	for _, i := range a.items {
+		acked = append(acked, hashIDString(a.acks[i].TransactionID))
 	}
 	slices.Sort(acked)
 	for _, h := range l.ids {

@@ -23,7 +23,6 @@ type epoch struct {
 	number     int
 	main, auto *queue
 	late       []*lateGroup
-	lateMu     sync.Mutex
 
 	draining atomic.Bool
 	pushing  sync.WaitGroup // producers and the churner
@@ -124,9 +123,7 @@ func (e *epoch) full() bool {
 func (e *epoch) subscribe(ctx context.Context, name string) {
 	w := e.run.newWorker(name, e.number<<8+200+len(e.late))
 	g := &lateGroup{queue: e.main, name: name, sent: never, got: map[*stream][]*message{}}
-	e.lateMu.Lock()
 	e.late = append(e.late, g)
-	e.lateMu.Unlock()
 	e.others.Go(func() {
 		defer w.hangUp()
 		for {
