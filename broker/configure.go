@@ -122,9 +122,11 @@ func (b *Broker) deleteQueue(t Tenant, name string) (*queue, journal.Ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b.unlistQueueLocked(q)
-	q.deleted.Store(true)
 	b.changed.deleteQueue(q)
 	_, ticket := b.journal.Append(record.AppendQueueDeleted(nil, q.number), false)
+	// Marked when the record is on its way, not before: a checkpoint leaves out what is
+	// deleted, and must not drop the journal of it unless the deletion is on disk too.
+	q.deleted.Store(true)
 	return q, ticket
 }
 

@@ -88,7 +88,7 @@ func (b *Broker) recover() error {
 	}
 	r := &recovery{
 		b: b, segments: map[uint32]partlog.SegmentInfo{},
-		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{},
+		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{}, gaps: map[uint32]error{},
 	}
 	for _, s := range []struct {
 		name string
@@ -119,7 +119,8 @@ type recovery struct {
 	// Deletions seen in the journal, so that a record of something unknown is told from
 	// one of something that is gone.
 	deletedQueues map[uint32]bool
-	orphans       map[uint64]bool // partitions of deleted queues
+	orphans       map[uint64]bool  // partitions of deleted queues
+	gaps          map[uint32]error // by queue: batches are missing, to be excused by its deletion
 }
 
 func (r *recovery) openCatalog() (err error) {
@@ -258,6 +259,9 @@ func (r *recovery) openJournal() (err error) {
 	}, r.replay)
 	if err != nil {
 		return err
+	}
+	for _, gap := range r.gaps {
+		return gap
 	}
 	b.changed.ids(r.entries)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skepmq/skep/log/record"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
@@ -279,5 +280,58 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 				t.Fatalf("the new queue has %v", ids)
 			}
 		})
+	}
+}
+
+// A checkpoint that meets a deletion which came after it took the changes leaves the
+// tails of that queue out and drops the journal that held them. Recovery must neither
+// refuse to start nor bring the queue back.
+func TestDeletedDuringCheckpoint(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	w := newWitness(b)
+	if err := errors.Join(w.push("p", "filed"), b.checkpoint(), w.push("p", "left out")); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := b.journal.Rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := b.changed.take()
+	if err := w.push("p", "in the next generation"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.DeleteQueue(DefaultTenant, "q"); err != nil {
+		t.Fatal(err)
+	}
+	captured := b.capture(&taken)
+	taken.entries = b.changed.takeIDs()
+	if err := errors.Join(b.journal.Flush(), b.file(&taken, captured, sealed), b.journal.Drop(sealed)); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	if after.queue(DefaultTenant, "q") != nil {
+		t.Fatal("the deleted queue is back")
+	}
+}
+
+// Batches that are missing without such an excuse are a loss, and recovery says so
+// instead of serving the rest as if nothing had been there.
+func TestMissingBatchesAreRefused(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	w := newWitness(b)
+	if err := errors.Join(w.push("p", "filed"), b.checkpoint(), w.push("p", "lost")); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := b.journal.Rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.push("p", "after"), b.file(&taken{}, captured{}, sealed), b.journal.Drop(sealed)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openOn(fsys.CrashStrict()); !errors.Is(err, record.ErrCorrupt) {
+		t.Fatalf("opened with a batch missing: %v", err)
 	}
 }

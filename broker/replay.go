@@ -140,8 +140,14 @@ func (r *recovery) replayBatch(batch []byte) error {
 		return nil
 	}
 	if h.BaseOffset != p.end {
-		return fmt.Errorf("replay batch: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
-			p.number, p.queue.name, p.end, h.BaseOffset)
+		// A checkpoint that met the deletion of the queue has left batches out, and
+		// dropped them. The deletion must follow; see openJournal.
+		if r.gaps[p.queue.number] == nil {
+			r.gaps[p.queue.number] = fmt.Errorf(
+				"replay batch: %w: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
+				record.ErrCorrupt, p.number, p.queue.name, p.end, h.BaseOffset)
+		}
+		return nil
 	}
 	r.b.changed.partition(p)
 	p.growLocked(batch, int(h.Count), h.TimestampMs)
@@ -235,6 +241,7 @@ func (r *recovery) setQueue(d *record.Queue) error {
 }
 
 func (r *recovery) deleteQueue(q *queue) {
+	delete(r.gaps, q.number)
 	for _, p := range append(q.partitions, q.hidden) {
 		if p != nil {
 			r.orphans[p.number] = true
