@@ -36,7 +36,7 @@ type Options struct {
 	DiskHighPercent int           // of the disk in use, at which pushes are refused; 0: 85
 
 	MaxParked      int   // long polls at a time; 0: 100,000
-	MaxAnswerBytes int64 // payload bytes of one pop; 0: 8 MiB
+	MaxAnswerBytes int64 // bytes of the messages of one pop; 0: 8 MiB
 }
 
 func (o *Options) setDefaults() {
@@ -218,6 +218,9 @@ func (b *Broker) ensurePartition(q *queue, name []byte) *partition {
 		return p
 	}
 	p := &partition{queue: q, name: string(name), number: b.nextPartition.Add(1) - 1, createdMs: now}
+	if q.deleted.Load() {
+		return p // nobody will find it, and its caller finds the queue deleted
+	}
 	q.addPartitionLocked(p)
 	b.partitions.set(p.number, p)
 	return p
@@ -230,6 +233,9 @@ func (b *Broker) ensureHidden(q *queue) *partition {
 	defer q.mu.Unlock()
 	if q.hidden == nil {
 		p := &partition{queue: q, number: b.nextPartition.Add(1) - 1, createdMs: now, hidden: true}
+		if q.deleted.Load() {
+			return p
+		}
 		q.addPartitionLocked(p)
 		b.partitions.set(p.number, p)
 	}
@@ -251,6 +257,9 @@ func (b *Broker) ensureGroup(q *queue, name string) *group {
 	}
 	g := newGroup(q, b.nextGroup, name, now)
 	b.nextGroup++
+	if q.deleted.Load() {
+		return g
+	}
 	b.groups[g.number] = g
 	q.addGroupLocked(g)
 	return g

@@ -9,7 +9,6 @@ import (
 	"github.com/skepmq/skep/index/dedup"
 	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/log/record"
-	"github.com/skepmq/skep/log/wal"
 )
 
 // checkpointIfDue starts a checkpoint when the journal has grown enough.
@@ -64,11 +63,19 @@ func (b *Broker) checkpointer() {
 
 // tryCheckpoint runs a checkpoint and draws the consequences of its failure.
 func (b *Broker) tryCheckpoint() error {
-	err := b.checkpoint()
-	b.journal.Refuse(refusalOf(err))
-	if errors.Is(err, wal.ErrFailed) || errors.Is(err, dedup.ErrFailed) {
+	filed, err := b.checkpoint()
+	if filed {
+		b.journal.Refuse(nil)
+	} else {
+		b.journal.Refuse(refusalOf(err))
+	}
+	home := errors.Join(b.catalog.Err(), b.offsets.Err())
+	if errors.Is(err, dedup.ErrFailed) {
+		home = errors.Join(home, err)
+	}
+	if home != nil {
 		// A home takes no more writes, so no checkpoint will ever succeed.
-		b.journal.Poison(err)
+		b.journal.Poison(home)
 	}
 	return err
 }
@@ -96,11 +103,12 @@ func (b *Broker) poke() {
 
 // checkpoint brings the homes up to date with the journal and drops what they then hold.
 // Its commit point is one entry of the catalogue; a crash before it leaves the journal,
-// and bytes in segments that nothing refers to.
-func (b *Broker) checkpoint() error {
+// and bytes in segments that nothing refers to. filed says that it was reached: an error
+// then concerns what was to be cleaned up, and the next checkpoint tries again.
+func (b *Broker) checkpoint() (filed bool, err error) {
 	sealed, err := b.journal.Rotate()
 	if err != nil {
-		return err
+		return false, err
 	}
 	t := b.changed.take()
 	captured := b.capture(&t)
@@ -115,10 +123,7 @@ func (b *Broker) checkpoint() error {
 	}
 	if err != nil {
 		b.changed.giveBack(t)
-		return err
-	}
-	if err := b.journal.Drop(sealed); err != nil {
-		return err
+		return false, err
 	}
 	for _, q := range t.deleted {
 		if err := b.store.Drop(q.number); err != nil {
@@ -126,7 +131,7 @@ func (b *Broker) checkpoint() error {
 		}
 	}
 	b.expireIDs()
-	return b.rewriteHomes()
+	return true, errors.Join(b.journal.Drop(sealed), b.rewriteHomes())
 }
 
 // captured is the state of the changed partitions and cursors at one moment each.

@@ -21,7 +21,7 @@ type claim struct {
 	auto   bool
 	lease  int64 // seconds
 	batch  int   // messages still wanted
-	budget int64 // payload bytes still wanted; the first message is taken whatever its size
+	budget int64 // bytes of the answer still free; the first message is taken whatever its size
 	first  bool  // nothing was taken yet by this pop
 	pinned bool  // create the cursor also when there is nothing to deliver
 	sub    subscription
@@ -31,14 +31,15 @@ type claim struct {
 	view    view
 	from    int64
 
-	bytes  int64 // left of budget
-	full   bool  // the next message did not fit
-	spans  []Span
-	ids    []uint64
-	next   int64 // one past the last message read
-	hidden int64 // when the next message becomes visible, by clock.stamp; 0: not hidden
-	ticket journal.Ticket
-	moved  bool // the cursor was created or moved: wait for ticket before answering
+	overhead int64 // bytes a message takes in an answer beside its own fields
+	bytes    int64 // left of budget
+	full     bool  // the next message did not fit
+	spans    []Span
+	ids      []uint64
+	next     int64 // one past the last message read
+	hidden   int64 // when the next message becomes visible, by clock.stamp; 0: not hidden
+	ticket   journal.Ticket
+	moved    bool // the cursor was created or moved: wait for ticket before answering
 }
 
 // errRetry says that the cursor changed while messages were read.
@@ -176,7 +177,7 @@ func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 	}
 	count := 0
 	for m := range s.messages() {
-		size := int64(len(m.Payload))
+		size := cl.overhead + int64(len(m.Payload)+len(m.TransactionID)+len(m.ProducerSub))
 		if cl.bytes < size && (!cl.first || count > 0 || len(cl.spans) > 0) {
 			cl.full = true
 			break

@@ -179,7 +179,7 @@ func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error)
 		if err := b.loadPayload(&page[i]); err != nil {
 			return nil, err
 		}
-		if bytes += int64(len(page[i].Payload)); bytes > b.o.MaxAnswerBytes && i > 0 {
+		if bytes += page[i].size(); bytes > b.o.MaxAnswerBytes && i > 0 {
 			return page[:i], nil
 		}
 	}
@@ -232,6 +232,11 @@ func (b *Broker) describe(q *queue, d *record.DeadLetter, names map[uint32]strin
 		l.Partition = p.name
 	}
 	return l
+}
+
+// size is about what the dead letter takes in an answer.
+func (l *DeadLetter) size() int64 {
+	return messageOverhead + int64(len(l.Payload)+len(l.TransactionID)+len(l.Error)+len(l.Queue)+len(l.Partition)+len(l.Group))
 }
 
 func (b *Broker) loadPayload(l *DeadLetter) error {

@@ -61,6 +61,11 @@ func (w *witness) push(partition string, ids ...string) error {
 	return nil
 }
 
+func (w *witness) checkpoint() error {
+	_, err := w.b.checkpoint()
+	return err
+}
+
 // consume leases n messages of a partition and acknowledges all with one status.
 func (w *witness) consume(partition string, n int, status AckStatus) error {
 	res, err := w.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Partition: partition, Pinned: true, Group: "g", Batch: n})
@@ -105,18 +110,18 @@ func script(w *witness) error {
 		func() error { return w.push("a", "a0", "a1", "a2") },
 		func() error { return w.push("b", "b0") },
 		func() error { return w.consume("a", 1, AckCompleted) },
-		w.b.checkpoint,
+		w.checkpoint,
 		func() error { return w.push("a", "a3", "a0") },
 		func() error { return w.consume("a", 2, AckCompleted) },
 		func() error { return w.push("b", "b1", "b2") },
 		func() error { return w.consume("b", 1, AckDeadLetter) },
-		w.b.checkpoint,
+		w.checkpoint,
 		func() error { return w.consume("b", 1, AckDeadLetter) },
 		func() error { _, err := w.b.Configure(DefaultTenant, "q", keepOptions); return err },
 		func() error { return w.push("c", "c0") },
 		w.b.rewriteCatalog,
 		w.b.rewriteOffsets,
-		w.b.checkpoint,
+		w.checkpoint,
 		func() error { return w.push("a", "a4") },
 	}
 	for _, step := range steps {

@@ -190,6 +190,7 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
 		lease: min(seconds, maxLeaseSeconds), batch: batch, budget: bytes, first: len(res.Parts) == 0,
 	}
+	cl.overhead = messageOverhead + int64(len(at.name)+len(p.name))
 	part, err := cl.run(p.b)
 	if cl.moved {
 		p.note(cl.ticket)
@@ -207,6 +208,9 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 
 const (
 	defaultLeaseSeconds = 60
+	// messageOverhead is about what the ids, times and key names of one message take in
+	// an answer.
+	messageOverhead = 400
 	// maxLeaseSeconds keeps deadlines within what a timestamp can say: a hundred years.
 	maxLeaseSeconds = 100 * 365 * 24 * 3600
 )

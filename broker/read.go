@@ -100,7 +100,7 @@ type Span struct {
 	first       int64  // offset of the first message
 	count       int    // messages
 	raw         []byte // encoded messages, from the first on
-	bytes       int64  // of payloads
+	bytes       int64  // they take in an answer
 }
 
 // newSpan returns the messages of a batch from offset on, at most n.

@@ -146,7 +146,7 @@ func TestUnreadablePartition(t *testing.T) {
 	}
 	_, bad := popAll(t, b, PopRequest{Partition: "bad", Pinned: true, Batch: 1})
 	_, good := popAll(t, b, PopRequest{Partition: "good", Pinned: true, Batch: 1})
-	if err := b.checkpoint(); err != nil {
+	if _, err := b.checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.store.Close(); err != nil { // nothing filed can be read any more
@@ -251,7 +251,7 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 			w := newWitness(b)
 			checkpoint := func(want bool) {
 				if want {
-					if err := b.checkpoint(); err != nil {
+					if _, err := b.checkpoint(); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -290,7 +290,7 @@ func TestDeletedDuringCheckpoint(t *testing.T) {
 	fsys := faultfs.New()
 	b := mustOpen(t, fsys, nil)
 	w := newWitness(b)
-	if err := errors.Join(w.push("p", "filed"), b.checkpoint(), w.push("p", "left out")); err != nil {
+	if err := errors.Join(w.push("p", "filed"), newWitness(b).checkpoint(), w.push("p", "left out")); err != nil {
 		t.Fatal(err)
 	}
 	sealed, err := b.journal.Rotate()
@@ -321,7 +321,7 @@ func TestMissingBatchesAreRefused(t *testing.T) {
 	fsys := faultfs.New()
 	b := mustOpen(t, fsys, nil)
 	w := newWitness(b)
-	if err := errors.Join(w.push("p", "filed"), b.checkpoint(), w.push("p", "lost")); err != nil {
+	if err := errors.Join(w.push("p", "filed"), newWitness(b).checkpoint(), w.push("p", "lost")); err != nil {
 		t.Fatal(err)
 	}
 	sealed, err := b.journal.Rotate()

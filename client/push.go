@@ -24,7 +24,7 @@ type Item struct {
 	// be one JSON value; anything else is marshalled.
 	Payload any
 	// TransactionID makes the message unique in its partition. One is minted if it
-	// is empty, which makes the retries of this push safe, but not a second push.
+	// is empty, which makes the retries of this push safe (on a queue whose dedup window is not 0), but not a second push.
 	TransactionID string
 	// Partition overrides the partition of the Queue when it is not empty.
 	Partition string

@@ -88,6 +88,7 @@ func (r *request) receiveLarge(stream io.Reader, length int64) ([]byte, error) {
 		}
 		if len(b) == cap(b) {
 			grown := min(2*int64(cap(b)), limit)
+			renewed = -bodyStep // waiting for the budget is no slowness of the client
 			if !s.budget.take(&r.grant, grown-int64(cap(b)), s.bodyPatience) {
 				return nil, errBodyBudget
 			}

@@ -77,6 +77,7 @@ func (b *budget) forget(w *bodyWait) bool {
 	for i, other := range b.waiting {
 		if other == w {
 			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			b.serve() // those behind it may want less
 			return true
 		}
 	}
@@ -95,6 +96,11 @@ func (b *budget) giveBack(g *grant) {
 		b.reserved = false
 	}
 	*g = grant{}
+	b.serve()
+}
+
+// serve gives those who wait what there is, in order. b.mu is held.
+func (b *budget) serve() {
 	for len(b.waiting) > 0 {
 		w := b.waiting[0]
 		switch {

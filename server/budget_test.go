@@ -91,3 +91,21 @@ func TestBudgetExhausted(t *testing.T) {
 		t.Fatal("the reserve did not come back")
 	}
 }
+
+// Who gives up makes room for those behind who want less.
+func TestBudgetGivingUpServesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(164, 64)
+		var reserve, large, small grant
+		if !b.take(&reserve, 101, 0) || !reserve.unlimited {
+			t.Fatal("the reserve was not granted")
+		}
+		gaveUp, served := make(chan bool), make(chan bool)
+		go func() { gaveUp <- !b.take(&large, 600, time.Second) }()
+		synctest.Wait()
+		go func() { served <- b.take(&small, 10, time.Hour) }()
+		if !<-gaveUp || !<-served {
+			t.Fatal("want the first to give up and the second to be served")
+		}
+	})
+}

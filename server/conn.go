@@ -108,6 +108,9 @@ func (c *conn) peekSocket(fd uintptr) { c.peeked = socketOpen(int(fd)) }
 // owe notes that the answer being written carries a lease.
 func (c *conn) owe(lease uuid.UUID) {
 	c.leaseMu.Lock()
+	if c.written {
+		c.leases = c.leases[:0] // the answers of a pipeline before this one have left
+	}
 	c.leases = append(c.leases, lease)
 	c.written = false
 	c.leaseMu.Unlock()

@@ -24,9 +24,13 @@ func TestAlive(t *testing.T) {
 		then  func(*wire) error
 		alive bool
 	}{
-		"waiting":     {func(*wire) error { return nil }, true},
-		"pipelined":   {func(c *wire) error { _, err := io.WriteString(c, get("/health")); return err }, true},
-		"closed":      {func(c *wire) error { return c.Close() }, false},
+		"waiting":   {func(*wire) error { return nil }, true},
+		"pipelined": {func(c *wire) error { _, err := io.WriteString(c, get("/health")); return err }, true},
+		"closed":    {func(c *wire) error { return c.Close() }, false},
+		"half closed behind a stray byte": {func(c *wire) error {
+			_, err := io.WriteString(c, "G")
+			return errors.Join(err, c.CloseWrite())
+		}, runtime.GOOS != "linux"},
 		"half closed": {func(c *wire) error { return c.CloseWrite() }, false},
 		"reset":       {func(c *wire) error { return errors.Join(c.SetLinger(0), c.Close()) }, false},
 	} {
@@ -167,6 +171,17 @@ func TestConnLeases(t *testing.T) {
 		{"second write failed", func(c *conn, raw *brokenConn) { c.Write(nil); raw.err = down; c.Write(nil); c.Close() }, 2},
 		{"written", func(c *conn, _ *brokenConn) { c.Write(nil); c.Close() }, 0},
 		{"written, then idle", func(c *conn, raw *brokenConn) { c.Write(nil); c.Read(nil); raw.err = down; c.Write(nil); c.Close() }, 0},
+	}
+	// The first answer of a pipeline has left before the second is lost.
+	raw := &brokenConn{}
+	c := &conn{Conn: raw, server: s}
+	c.owe(testID(1))
+	c.Write(nil)
+	c.owe(testID(2))
+	raw.err = down
+	c.Write(nil)
+	if got := released(); got != 1 {
+		t.Errorf("pipeline: released %d leases, want that of the lost answer alone", got)
 	}
 	for _, tt := range tests {
 		raw := &brokenConn{}

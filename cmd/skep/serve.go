@@ -48,6 +48,7 @@ Flags win over the environment; docs/configuration.md lists every variable.`,
 			c.pprof = pprofAddr
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal kills, also during recovery
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}

@@ -102,6 +102,9 @@ func (c *Catalog) Rewrite(write func(emit func(frames []byte) ([]byte, error)) e
 	return nil
 }
 
+// Err returns why nothing more can be written, nil while it can.
+func (c *Catalog) Err() error { return c.home.Err() }
+
 // Size returns the bytes on disk.
 func (c *Catalog) Size() int64 { return c.home.Size() }
 

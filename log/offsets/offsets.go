@@ -87,6 +87,9 @@ func (l *Log) Rewrite(write func(emit func([]record.Cursor) error) error) error 
 	return nil
 }
 
+// Err returns why nothing more can be written, nil while it can.
+func (l *Log) Err() error { return l.home.Err() }
+
 // Size returns the bytes on disk.
 func (l *Log) Size() int64 { return l.home.Size() }
 

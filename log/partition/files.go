@@ -3,6 +3,8 @@ package partition
 import (
 	"container/list"
 	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -40,7 +42,11 @@ func (f *files) acquire(id uint32) (*openFile, error) {
 	if file, err := f.lookup(id); file != nil || err != nil {
 		return file, err
 	}
-	r, err := segment.OpenReader(f.fs, filepath.Join(f.dir, segment.FileName(id)))
+	path := filepath.Join(f.dir, segment.FileName(id))
+	r, err := segment.OpenReader(f.fs, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &segment.CorruptError{Path: path, Err: fmt.Errorf("%w: %w", ErrMissing, err)}
+	}
 	if err != nil {
 		return nil, err
 	}

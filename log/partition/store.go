@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -114,8 +115,9 @@ type Store struct {
 
 // Open opens the store of the segments in live, which is all the caller knows of. A
 // file longer than its Length is cut, a segment file not in live is removed: both
-// are left by a checkpoint that was not recorded. Errors: ErrMissing, and
-// *segment.CorruptError with segment.ErrShort for a file shorter than its Length.
+// are left by a checkpoint that was not recorded. A file that is missing or shorter than
+// its Length is damage: it is logged, and reads of what it held answer with a
+// *segment.CorruptError. Errors: ErrMissing when every file is missing.
 func Open(o Options, live []SegmentInfo) (*Store, error) {
 	o.setDefaults()
 	if err := vfs.MakeDir(o.FS, o.Dir); err != nil {
@@ -149,22 +151,39 @@ func Open(o Options, live []SegmentInfo) (*Store, error) {
 }
 
 // check looks at the length of every segment before anything is changed: a list that
-// does not belong to this directory must not destroy it. It returns those to be cut.
+// does not belong to this directory must not destroy it. It returns those to be cut. One
+// that is missing or too short is damage: it stays in the list, nothing more is written
+// to it, and whoever reads what it held is told. If all are missing, nothing is right.
 func (s *Store) check() (longer []uint32, err error) {
+	var missing []string
 	for id, info := range s.segments {
-		size, err := s.o.FS.Size(s.path(id))
+		path := s.path(id)
+		size, err := s.o.FS.Size(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%w: %s", ErrMissing, s.path(id))
+			missing = append(missing, path)
+			s.damaged(id, &segment.CorruptError{Path: path, Err: ErrMissing})
 		case err != nil:
 			return nil, fmt.Errorf("size of segment: %w", err)
 		case size < info.Length:
-			return nil, &segment.CorruptError{Path: s.path(id), Position: size, Err: segment.ErrShort}
+			s.damaged(id, &segment.CorruptError{Path: path, Position: size, Err: segment.ErrShort})
 		case size > info.Length:
 			longer = append(longer, id)
 		}
 	}
+	if len(missing) > 0 && len(missing) == len(s.segments) {
+		return nil, fmt.Errorf("%w: all of them, %s among them", ErrMissing, slices.Min(missing))
+	}
 	return longer, nil
+}
+
+// damaged takes a segment out of use but for reading what is left of it.
+func (s *Store) damaged(id uint32, err error) {
+	info := s.segments[id]
+	info.Sealed = true
+	s.segments[id] = info
+	delete(s.active, info.owner())
+	s.o.Logger.Error().Err(err).Uint32("queue", info.Queue).Msg("segment damaged, its partitions will be out of service")
 }
 
 // trim cuts the file of a segment to its length. That needs no sync: if the cut is

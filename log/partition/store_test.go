@@ -327,16 +327,38 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("another segment was removed: %v", err)
 		}
 	})
-	t.Run("shorter", func(t *testing.T) {
-		w := build(t)
-		info := w.catalog[2]
-		info.Length++
-		_, err := Open(w.o, []SegmentInfo{w.catalog[1], info})
-		var corrupt *segment.CorruptError
-		if !errors.As(err, &corrupt) || corrupt.Path != path || corrupt.Position != info.Length-1 || !errors.Is(err, segment.ErrShort) {
-			t.Errorf("got %v", err)
-		}
-	})
+	for name, spoil := range map[string]func(w *world){
+		"shorter": func(w *world) {
+			info := w.catalog[2]
+			info.Length++
+			w.catalog[2] = info
+		},
+		"one missing of two": func(w *world) {
+			if err := w.fs.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			spoil(w)
+			w.open()
+			if !w.store.segments[2].Sealed {
+				t.Error("the damaged segment may still be written to")
+			}
+			w.wantRead(w.lane(100), 100, 0, w.lane(100).batches)
+			if name == "shorter" {
+				return // all that was filed is before the missing byte
+			}
+			var corrupt *segment.CorruptError
+			if _, err := w.read(w.lane(200).newest, 200, 0, 10); !errors.As(err, &corrupt) || corrupt.Path != path {
+				t.Errorf("read of the damaged segment: %v", err)
+			}
+			w.push(100, 1, 10)
+			w.file()
+			w.wantRead(w.lane(100), 100, 0, w.lane(100).batches)
+		})
+	}
 	t.Run("others are left alone", func(t *testing.T) {
 		w := build(t)
 		other := filepath.Join(testDir, "notes.txt")

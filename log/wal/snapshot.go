@@ -135,6 +135,15 @@ func (h *Home) finish() error {
 	return nil
 }
 
+// Err returns why the home takes no more writes, nil while it does. A Rewrite that failed
+// before its end leaves it nil: the home is as it was.
+func (h *Home) Err() error {
+	if h.err != nil {
+		return h.err
+	}
+	return h.log.err
+}
+
 // Append hands one change set to the kernel. It copies data. It is durable after the
 // next Sync. Errors: ErrSize, ErrFailed, ErrClosed.
 func (h *Home) Append(data []byte) error {

@@ -115,6 +115,10 @@ func (a *AckBatch) item(at int) int {
 		return s.skip(at, 2)
 	}
 	var fields [len(ackNames)]field
+	if len(a.Items) == MaxItems {
+		s.complain("acknowledgments has more than 200000 elements")
+		return s.skip(at, 2)
+	}
 	at, more := s.enter(at)
 	at = s.members(at, more, 3, ackNames[:], fields[:])
 	if at < 0 || s.complaint != nil {

@@ -7,6 +7,10 @@ const MaxTransactionID = 1<<16 - 1
 // maxKeptItems bounds the items that a reused Push or AckBatch keeps room for.
 const maxKeptItems = 4096
 
+// MaxItems is how many items a request may have. An item of a few bytes takes hundreds
+// once it is decoded, so the size of a body alone does not bound what it costs.
+const MaxItems = 200_000
+
 // PushItem is one message of a push. Its slices are parts of the body, or of scratch
 // memory of the Push: they hold until its next Decode or Reset, or until the body
 // changes.
@@ -86,6 +90,10 @@ func (p *Push) item(at int) int {
 	s := &p.scan
 	if s.peek(at) != '{' {
 		s.complainAt("items", len(p.Items), " is not an object")
+		return s.skip(at, 2)
+	}
+	if len(p.Items) == MaxItems {
+		s.complain("items has more than 200000 elements")
 		return s.skip(at, 2)
 	}
 	var queue, partition, id, payload field

@@ -275,3 +275,23 @@ func FuzzPush(f *testing.F) {
 		}
 	})
 }
+
+// The number of elements is bounded: a few bytes of body take hundreds decoded.
+func TestMaxItems(t *testing.T) {
+	build := func(key, item string, n int) []byte {
+		return []byte(`{"` + key + `":[` + strings.Repeat(item+",", n-1) + item + `]}`)
+	}
+	var p Push
+	var a AckBatch
+	for _, n := range []int{MaxItems, MaxItems + 1} {
+		errs := map[string]error{
+			"items":           p.Decode(build("items", `{"queue":"q","payload":0}`, n)),
+			"acknowledgments": a.Decode(build("acknowledgments", `{}`, n)),
+		}
+		for key, err := range errs {
+			if (err != nil) != (n > MaxItems) || (err != nil && !strings.Contains(err.Error(), key+" has more than 200000")) {
+				t.Errorf("%d %s: %v", n, key, err)
+			}
+		}
+	}
+}
