@@ -64,7 +64,8 @@ type pushState struct {
 	next    []int32 // next item of the same batch, -1 at its end
 	byName  map[uint64]int32
 	raw     []byte // messages of the batch at hand
-	frame   []byte // its frame
+	frame   []byte // its frames
+	parts   []part // of frame
 	prefix  []byte // records that go before it, and then all of the entry
 	suffix  []byte // records that go behind it: of a replay
 	hashes  []uint64
@@ -209,8 +210,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 			s.encode(batch)
 		}
 	}
-	count := s.count(batch)
-	if count == 0 {
+	if len(s.parts) == 0 {
 		s.settleRepeats(batch)
 		s.last = b.journal.Join() // the originals must be on disk
 		return true, nil
@@ -218,7 +218,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	stamp := max(now, p.lastMs, q.floorMs.Load())
 	base := p.end
 	id := b.newBatchID(stamp, base)
-	if b.appendLocked(s, p, count, stamp, id) {
+	if b.appendLocked(s, p, stamp, id) {
 		s.settleStored(b, batch, p, base, stamp, id)
 		batch.p, batch.end = p, p.end
 	}
@@ -226,13 +226,17 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	return true, nil
 }
 
-// appendLocked gives the encoded batch in s its offsets and appends it to p. On failure
-// nothing has changed, and the ticket in s.last says why.
-func (b *Broker) appendLocked(s *pushState, p *partition, count int, stamp int64, id uuid.UUID) bool {
-	segment.Seal(s.frame[record.FrameHeaderLen:], p.number, p.end, stamp, id)
+// appendLocked gives the encoded batches in s their offsets and appends them to p, as one
+// entry. On failure nothing has changed, and the ticket in s.last says why.
+func (b *Broker) appendLocked(s *pushState, p *partition, stamp int64, id uuid.UUID) bool {
+	offset := p.end
+	for _, part := range s.parts {
+		segment.Seal(s.frame[part.start+record.FrameHeaderLen:], p.number, offset, stamp, id)
+		offset += int64(part.count)
+	}
 	frames, prefix := s.frame, 0
 	if !p.announced || len(s.suffix) > 0 {
-		// One entry creates the partition and stores its first batch.
+		// The same entry creates the partition.
 		s.prefix = p.appendRecord(s.prefix[:0])
 		prefix = len(s.prefix)
 		s.prefix = append(s.prefix, s.frame...)
@@ -248,7 +252,10 @@ func (b *Broker) appendLocked(s *pushState, p *partition, count int, stamp int64
 		return false
 	}
 	p.announced = true
-	p.growLocked(stored[prefix+record.FrameHeaderLen:prefix+len(s.frame):prefix+len(s.frame)], count, stamp)
+	for _, part := range s.parts {
+		end := prefix + part.end
+		p.growLocked(stored[prefix+part.start+record.FrameHeaderLen:end:end], part.count, stamp)
+	}
 	return true
 }
 

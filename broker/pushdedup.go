@@ -53,15 +53,33 @@ func (s *pushState) findLeader(i int32) {
 	}
 }
 
-// encode writes the frame of the batch's new items, without offset and time.
+// A batch is read and decompressed whole, so one request may become several: all of them
+// in one entry of the journal and with one timestamp, but none large. One message that is
+// larger stands alone.
+const (
+	maxBatchBytes    = 1 << 20
+	maxBatchMessages = 4096
+)
+
+// part is one encoded batch of a push.
+type part struct {
+	start, end int // of its frame in pushState.frame
+	count      int
+}
+
+// encode writes the frames of the batch's new items, without offset and time.
 func (s *pushState) encode(batch *pushBatch) {
-	s.raw = s.raw[:0]
+	s.raw, s.frame, s.parts = s.raw[:0], s.frame[:0], s.parts[:0]
 	count := 0
 	for i := batch.first; i >= 0; i = s.next[i] {
 		if s.results[i].Status != itemNew {
 			continue
 		}
 		it := &s.items[i]
+		if count == maxBatchMessages || (count > 0 && len(s.raw)+len(it.Payload) > maxBatchBytes) {
+			s.endPart(count)
+			count = 0
+		}
 		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub}
 		if len(it.TransactionID) > 0 {
 			m.TransactionID = it.TransactionID
@@ -69,21 +87,19 @@ func (s *pushState) encode(batch *pushBatch) {
 		s.raw = segment.AppendMessage(s.raw, &m)
 		count++
 	}
-	if count == 0 {
-		return
+	if count > 0 {
+		s.endPart(count)
 	}
-	s.frame = record.BeginFrame(s.frame[:0], record.KindBatch)
-	s.frame = segment.AppendBatch(s.frame, &segment.Header{Count: uint32(count)}, s.raw)
-	s.frame = record.EndFrame(s.frame, 0)
 }
 
-func (s *pushState) count(batch *pushBatch) (n int) {
-	for i := batch.first; i >= 0; i = s.next[i] {
-		if s.results[i].Status == itemNew {
-			n++
-		}
-	}
-	return n
+// endPart makes a batch of the messages in s.raw.
+func (s *pushState) endPart(count int) {
+	start := len(s.frame)
+	s.frame = record.BeginFrame(s.frame, record.KindBatch)
+	s.frame = segment.AppendBatch(s.frame, &segment.Header{Count: uint32(count)}, s.raw)
+	s.frame = record.EndFrame(s.frame, start)
+	s.parts = append(s.parts, part{start, len(s.frame), count})
+	s.raw = s.raw[:0]
 }
 
 func (s *pushState) hasKeys(batch *pushBatch) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,7 +232,7 @@ func TestRepushIsLinear(t *testing.T) {
 	f := finder{b: b, v: p.viewLocked(), limit: p.end}
 	allocs := testing.AllocsPerRun(10, func() {
 		for i := range int64(1000) {
-			if _, ok, err := f.at(i * 7 % n); !ok || err != nil {
+			if _, ok, err := f.at(i * 7 % maxBatchMessages); !ok || err != nil {
 				t.Fatal("message not found")
 			}
 		}
@@ -333,5 +334,55 @@ func TestMissingBatchesAreRefused(t *testing.T) {
 	}
 	if _, err := openOn(fsys.CrashStrict()); !errors.Is(err, record.ErrCorrupt) {
 		t.Fatalf("opened with a batch missing: %v", err)
+	}
+}
+
+// A large push becomes batches of bounded size, in one entry of the journal and with one
+// timestamp: whole or absent, and cheap to read a part of.
+func TestLargePush(t *testing.T) {
+	payload := func(n int) []byte { return []byte(`"` + strings.Repeat("x", n-2) + `"`) }
+	tests := []struct {
+		name    string
+		sizes   []int
+		batches int
+	}{
+		{"small", []int{10, 10}, 1},
+		{"many messages", slices.Repeat([]int{10}, maxBatchMessages+1), 2},
+		{"exactly as many", slices.Repeat([]int{10}, maxBatchMessages), 1},
+		{"many bytes", slices.Repeat([]int{maxBatchBytes / 4}, 8), 3},
+		{"larger than a batch", []int{10, 3 * maxBatchBytes, 10}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fsys := faultfs.New()
+			b := mustOpen(t, fsys, nil)
+			var items []PushItem
+			for i, n := range tt.sizes {
+				items = append(items, PushItem{
+					Queue: []byte("q"), Partition: []byte("p"), TransactionID: fmt.Append(nil, i), Payload: payload(n),
+				})
+			}
+			groups := b.journal.Stats().Frames
+			results := make([]PushResult, len(items))
+			if err := b.Push(DefaultTenant, items, nil, results); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.journal.Stats().Frames - groups; got != 2 { // the queue's record, and this
+				t.Errorf("%d appends to the journal, want 2", got)
+			}
+			p := b.queue(DefaultTenant, "q").partition("p")
+			if len(p.tail) != tt.batches {
+				t.Errorf("%d batches, want %d", len(p.tail), tt.batches)
+			}
+			after := mustOpen(t, fsys.CrashStrict(), nil)
+			p = after.queue(DefaultTenant, "q").partition("p")
+			f := finder{b: after, v: p.viewLocked(), limit: p.end}
+			for i := range items {
+				m, ok, err := f.at(int64(i))
+				if err != nil || !ok || m.ID != results[i].MessageID || string(m.Payload) != string(items[i].Payload) || m.CreatedAtMs != p.lastMs {
+					t.Fatalf("message %d after a power cut: found %v, %v", i, ok, err)
+				}
+			}
+		})
 	}
 }
