@@ -86,8 +86,8 @@ type PopRequest struct {
 	SubscriptionMode string
 	SubscriptionFrom string
 
-	// Alive reports whether the client can still take the answer. It is asked
-	// before anything is leased to a request that was parked. nil means yes.
+	// Alive reports whether the client can still take the answer. It is asked before
+	// anything is leased. nil means yes.
 	Alive func() bool
 }
 

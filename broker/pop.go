@@ -25,6 +25,9 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	if p.name == "" {
 		p.name = QueueMode
 	}
+	if !p.alive() {
+		return p.empty(), nil // it has hung up while its request was on the way
+	}
 	res, err := p.try()
 	if err != nil || len(res.Parts) > 0 || req.Wait <= 0 {
 		return res, err
@@ -270,11 +273,13 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 	}
 }
 
+func (p *popper) alive() bool { return p.req.Alive == nil || p.req.Alive() }
+
 // sleep returns true when the request was woken and its client is still there.
 func (p *popper) sleep(w *waiter, timeout <-chan time.Time) bool {
 	select {
 	case <-w.C:
-		return p.req.Alive == nil || p.req.Alive()
+		return p.alive()
 	case <-timeout:
 		return false
 	case <-p.b.stopC:

@@ -337,6 +337,13 @@ func TestMissingBatchesAreRefused(t *testing.T) {
 	}
 }
 
+func viewOf(b *Broker, partition string) view {
+	p := b.queue(DefaultTenant, "q").partition(partition)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.viewLocked()
+}
+
 // A large push becomes batches of bounded size, in one entry of the journal and with one
 // timestamp: whole or absent, and cheap to read a part of.
 func TestLargePush(t *testing.T) {
@@ -370,16 +377,15 @@ func TestLargePush(t *testing.T) {
 			if got := b.journal.Stats().Frames - groups; got != 2 { // the queue's record, and this
 				t.Errorf("%d appends to the journal, want 2", got)
 			}
-			p := b.queue(DefaultTenant, "q").partition("p")
-			if len(p.tail) != tt.batches {
-				t.Errorf("%d batches, want %d", len(p.tail), tt.batches)
+			if n := len(viewOf(b, "p").tail); n != tt.batches {
+				t.Errorf("%d batches, want %d", n, tt.batches)
 			}
 			after := mustOpen(t, fsys.CrashStrict(), nil)
-			p = after.queue(DefaultTenant, "q").partition("p")
-			f := finder{b: after, v: p.viewLocked(), limit: p.end}
+			f := finder{b: after, v: viewOf(after, "p"), limit: int64(len(items))}
+			first, _, _ := f.at(0)
 			for i := range items {
 				m, ok, err := f.at(int64(i))
-				if err != nil || !ok || m.ID != results[i].MessageID || string(m.Payload) != string(items[i].Payload) || m.CreatedAtMs != p.lastMs {
+				if err != nil || !ok || m.ID != results[i].MessageID || string(m.Payload) != string(items[i].Payload) || m.CreatedAtMs != first.CreatedAtMs {
 					t.Fatalf("message %d after a power cut: found %v, %v", i, ok, err)
 				}
 			}
