@@ -88,7 +88,9 @@ type Broker struct {
 
 	partitions partitionTable
 	changed    changes // since the latest checkpoint
-	filed      uint64  // generation that the homes are filed up to; the checkpoint's
+
+	checkpointMu sync.Mutex // one checkpoint at a time, and what only it uses
+	filed        uint64     // generation that the homes are filed up to; the checkpoint's
 	// nextSegment is above every segment id ever used; the checkpoint's.
 	nextSegment uint32
 	// grown are segments that the catalogue does not know as they are; the checkpoint's.
@@ -101,7 +103,7 @@ type Broker struct {
 	parking   parking
 	discovery atomic.Uint32 // turns the order of queues from one discovery pop to the next
 	batchSeq  atomic.Uint64 // makes message ids unique
-	full      atomic.Bool   // the disk is above its high-water mark
+	space     space
 
 	checkpointC chan struct{} // capacity 1: enough journal for a checkpoint
 	stopC       chan struct{} // closed by StopWaiting

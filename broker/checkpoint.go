@@ -106,6 +106,8 @@ func (b *Broker) poke() {
 // and bytes in segments that nothing refers to. filed says that it was reached: an error
 // then concerns what was to be cleaned up, and the next checkpoint tries again.
 func (b *Broker) checkpoint() (filed bool, err error) {
+	b.checkpointMu.Lock()
+	defer b.checkpointMu.Unlock()
 	sealed, err := b.journal.Rotate()
 	if err != nil {
 		return false, err

@@ -102,6 +102,7 @@ func (b *Broker) DeleteQueue(t Tenant, name string) (existed bool, err error) {
 	}
 	err = ticket.Wait()
 	b.forgetPartitions(q)
+	b.poke() // its segments go with the next checkpoint
 	for _, g := range *q.groupList.Load() {
 		g.ready.wakeAll()
 	}

@@ -353,7 +353,7 @@ func (ds *deadLetters) reserve(id uuid.UUID, moving bool) (record.DeadLetter, bo
 }
 
 func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitionName *string) (ReplayResult, error) {
-	if b.full.Load() {
+	if !b.hasSpace() {
 		return ReplayResult{}, ErrStorageFull
 	}
 	d, ok := from.dead.reserve(id, true)

@@ -61,6 +61,7 @@
 // # Locks, in the order they are taken
 //
 //	configureMu                one change of options at a time
+//	checkpointMu               one checkpoint at a time
 //	Broker.mu                  queues and groups by name and number
 //	partition.mu               everything of a partition, its cursors included
 //	hidden partition's mu      after the partition whose message is set aside

@@ -376,3 +376,44 @@ func TestStorageFull(t *testing.T) {
 		t.Fatalf("with 8 GiB free: %v", err)
 	}
 }
+
+// What is left of the disk must do for filing what the journal holds, and for the
+// reserve: a push is refused before that is touched, whenever the disk was last looked at.
+func TestStorageTight(t *testing.T) {
+	fsys := faultfs.New()
+	b, err := openOn(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, b)
+	const total = 64 << 20
+	payload := make([]byte, 1<<20) // must not compress
+	for i := range payload {
+		payload[i] = byte(rand.Uint32())
+	}
+	push := func() error {
+		items := []PushItem{{Queue: []byte("q"), Partition: []byte("p"), Payload: payload}}
+		return b.Push(DefaultTenant, items, nil, make([]PushResult, 1))
+	}
+	fsys.SetFree(20<<20, total)
+	b.checkSpace()
+	taken := 0
+	for ; push() == nil; taken++ {
+		if taken > 20 {
+			t.Fatal("pushes are taken beyond what fits")
+		}
+		fsys.SetFree(20<<20-b.journal.Appended(), total) // each takes its bytes
+	}
+	// 20 MiB less a reserve of 8: each push needs its bytes twice.
+	if taken < 5 || taken > 7 {
+		t.Fatalf("%d MiB were taken of 12 that are free for twice as many", taken)
+	}
+	if _, err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFree(40<<20, total)
+	b.checkSpace()
+	if err := push(); err != nil {
+		t.Fatalf("after room was made: %v", err)
+	}
+}

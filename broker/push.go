@@ -24,7 +24,7 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 	if len(items) == 0 {
 		return nil
 	}
-	if b.full.Load() {
+	if !b.hasSpace() {
 		return ErrStorageFull
 	}
 	if err := b.journal.Admit(); err != nil {

@@ -294,6 +294,7 @@ func TestDeletedDuringCheckpoint(t *testing.T) {
 	if err := errors.Join(w.push("p", "filed"), newWitness(b).checkpoint(), w.push("p", "left out")); err != nil {
 		t.Fatal(err)
 	}
+	b.checkpointMu.Lock() // this is the checkpoint
 	sealed, err := b.journal.Rotate()
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +311,9 @@ func TestDeletedDuringCheckpoint(t *testing.T) {
 	if err := errors.Join(b.journal.Flush(), b.file(&taken, captured, sealed), b.journal.Drop(sealed)); err != nil {
 		t.Fatal(err)
 	}
-	after := mustOpen(t, fsys.CrashStrict(), nil)
+	crashed := fsys.CrashStrict()
+	b.checkpointMu.Unlock()
+	after := mustOpen(t, crashed, nil)
 	if after.queue(DefaultTenant, "q") != nil {
 		t.Fatal("the deleted queue is back")
 	}

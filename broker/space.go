@@ -1,15 +1,34 @@
 package broker
 
-import "time"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 const (
 	spaceInterval = 500 * time.Millisecond
-	// enoughFree is never called full, whatever the percentage: on a large disk the
-	// last 15 % are more than a broker needs to stay safe.
+	// enoughFree is never called full by the percentage: on a large disk the last 15 %
+	// are more than a broker needs to stay safe.
 	enoughFree = 8 << 30
+	// minReserve and maxReserve bound what is kept free for everything but pushes:
+	// acknowledgements, deletes, and the checkpoints that make room again.
+	minReserve = 8 << 20
+	maxReserve = 256 << 20
 )
 
-// watchSpace is the goroutine that knows how full the disk is.
+// space knows how much more may be pushed. A push is refused before the disk is full, so
+// that no write fails: a failed write ends the broker.
+type space struct {
+	full atomic.Bool
+	// mark is what the journal had taken at the latest look, room how much more it may
+	// take before the next.
+	mark, room atomic.Int64
+
+	mu sync.Mutex // one look at a time
+}
+
+// watchSpace is the goroutine that looks at the disk while nobody pushes.
 func (b *Broker) watchSpace() {
 	tick := time.NewTicker(spaceInterval)
 	defer tick.Stop()
@@ -23,28 +42,54 @@ func (b *Broker) watchSpace() {
 	}
 }
 
-// checkSpace refuses pushes from the high-water mark on, so that acknowledgements,
-// deletes and the checkpoint still have room, and takes them again one percent below it.
+// hasSpace reports whether a push may grow storage. It looks at the disk only when what
+// was pushed since the latest look may have used up what was free then.
+func (b *Broker) hasSpace() bool {
+	s := &b.space
+	if !s.full.Load() && b.journal.Appended()-s.mark.Load() > s.room.Load() {
+		b.checkSpace()
+	}
+	return !s.full.Load()
+}
+
+// checkSpace looks at the disk. Pushes are refused from the high-water mark on, or when
+// what is left would not do for the reserve and for filing what the journal holds; they
+// are taken again a little below that.
 func (b *Broker) checkSpace() {
+	s := &b.space
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mark, unfiled := b.journal.Appended(), b.journal.Unfiled()
 	free, total, err := b.o.FS.Free(b.o.Dir)
 	if err != nil || total <= 0 {
 		b.log.Warn().Err(err).Str("path", b.o.Dir).Msg("free disk space unknown")
 		return
 	}
-	was := b.full.Load()
-	high := int64(b.o.DiskHighPercent)
+	was := s.full.Load()
+	high, spare := int64(b.o.DiskHighPercent), int64(0)
+	reserve := max(minReserve, min(total/16, maxReserve))
 	if was {
 		high--
+		spare = reserve / 4
 	}
-	full := free < enoughFree && (total-free)*100 >= total*high
+	// What is pushed is written twice: to the journal, and to a segment before the
+	// journal lets go of it.
+	room := (free - unfiled - reserve) / 2
+	tight := room <= spare
+	full := tight || (free < enoughFree && (total-free)*100 >= total*high)
+	s.mark.Store(mark)
+	s.room.Store(room)
+	s.full.Store(full)
+	if tight && unfiled > spare {
+		b.poke() // filing gives the journal's bytes back
+	}
 	if full == was {
 		return
 	}
-	b.full.Store(full)
 	event := b.log.Warn()
 	if !full {
 		event = b.log.Info()
 	}
-	event.Bool("full", full).Int64("free_bytes", free).Int64("total_bytes", total).
+	event.Bool("full", full).Int64("free_bytes", free).Int64("total_bytes", total).Int64("unfiled_bytes", unfiled).
 		Int("high_percent", b.o.DiskHighPercent).Str("path", b.o.Dir).Msg("disk space")
 }

@@ -83,7 +83,7 @@ func (c *checker) checkWhole() {
 		if p.again {
 			continue
 		}
-		type span struct{ first, next, missing *message }
+		type span struct{ next, missing *message }
 		byStream := map[*stream]*span{}
 		seen := map[*message]bool{}
 		for _, m := range p.items {

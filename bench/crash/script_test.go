@@ -29,17 +29,17 @@ func newScript(t *testing.T) *script {
 
 // request begins a request; answer ends it a millisecond later.
 func (s *script) request() request {
-	s.clock += moment(100 * time.Millisecond)
+	s.clock += 100 * time.Millisecond
 	return request{worker: "w", life: s.life, sent: s.clock}
 }
 
 func (s *script) answer(r *request) {
-	s.clock += moment(time.Millisecond)
+	s.clock += time.Millisecond
 	r.end = s.clock
 }
 
 // sleep lets time pass.
-func (s *script) sleep(d time.Duration) { s.clock += moment(d) }
+func (s *script) sleep(d time.Duration) { s.clock += d }
 
 // add makes n messages with own ids.
 func (s *script) add(n int) []*message {

@@ -175,6 +175,9 @@ func (j *Journal) Drop(n uint64) error {
 // Unfiled returns the bytes that no checkpoint has filed yet.
 func (j *Journal) Unfiled() int64 { return j.unfiled.Load() }
 
+// Appended returns the bytes of all frames appended since Open.
+func (j *Journal) Appended() int64 { return j.appended.Load() }
+
 // Current returns the bytes appended to the current generation.
 func (j *Journal) Current() int64 { return j.current.Load() }
 

@@ -78,8 +78,9 @@ type Journal struct {
 	log        *wal.Log // the committer's
 	generation uint64   // the committer's
 
-	unfiled atomic.Int64 // bytes of all generations
-	current atomic.Int64 // bytes of the current one
+	appended atomic.Int64 // bytes since Open
+	unfiled  atomic.Int64 // bytes of all generations
+	current  atomic.Int64 // bytes of the current one
 
 	sizesMu sync.Mutex
 	sizes   map[uint64]int64 // bytes by sealed generation
@@ -184,6 +185,7 @@ func (j *Journal) Append(frames []byte, lazy bool) (stored []byte, t Ticket) {
 	if send {
 		signal(wake)
 	}
+	j.appended.Add(int64(len(frames)))
 	j.unfiled.Add(int64(len(frames)))
 	j.current.Add(int64(len(frames)))
 	return stored, Ticket{g}
