@@ -36,6 +36,13 @@ func (c *clock) stamp() int64 {
 	return mono + ahead
 }
 
+// atLeast moves stamps on to stampMs. After a restart it is called with the newest stamp
+// there is: with a wall clock that has been set back meanwhile, time would otherwise stand
+// still until it had caught up, and delayed messages with it.
+func (c *clock) atLeast(stampMs int64) {
+	raise(&c.ahead, stampMs-c.mono())
+}
+
 // wallOf turns a deadline by mono into the wall clock's, for records and answers.
 func (c *clock) wallOf(monoMs int64) int64 {
 	now := c.now()

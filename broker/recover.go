@@ -260,6 +260,9 @@ func (r *recovery) openJournal() (err error) {
 	if err != nil {
 		return err
 	}
+	for _, q := range b.queues {
+		b.clock.atLeast(q.newestMs.Load())
+	}
 	for _, gap := range r.gaps {
 		return gap
 	}

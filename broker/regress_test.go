@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -393,5 +394,44 @@ func TestLargePush(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A wall clock that was set back between two runs neither reorders messages nor makes
+// delayed ones wait until it has caught up.
+func TestClockSetBackOverARestart(t *testing.T) {
+	fsys := faultfs.New()
+	var now atomic.Int64 // Unix milliseconds
+	clock := func(o *Options) { o.Now = func() time.Time { return time.UnixMilli(now.Load()) } }
+	now.Store(2_000_000_000)
+	b := mustOpen(t, fsys, clock)
+	w := newWitness(b)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.DelayedProcessing = 5
+		return o, nil
+	})
+	if err := errors.Join(err, w.push("p", "before")); err != nil {
+		t.Fatal(err)
+	}
+	now.Store(1_000_000_000) // eleven days back
+	after := mustOpen(t, fsys.CrashStrict(), clock)
+	if err := newWitness(after).push("p", "after"); err != nil {
+		t.Fatal(err)
+	}
+	if ids, _ := popAll(t, after, PopRequest{Batch: 10}); len(ids) != 0 {
+		t.Fatalf("%v were delivered at once", ids)
+	}
+	now.Add(6000)
+	// Another group: that of the first pop is offered the partition by a real timer.
+	ids, res := popAll(t, after, PopRequest{Group: "g", Batch: 10})
+	if fmt.Sprint(ids) != "[before after]" {
+		t.Fatalf("six seconds later: %v", ids)
+	}
+	last := int64(0)
+	for m := range res.Parts[0].Messages() {
+		if m.CreatedAtMs < last {
+			t.Fatal("times decrease")
+		}
+		last = m.CreatedAtMs
 	}
 }
