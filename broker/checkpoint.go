@@ -251,6 +251,12 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emi
 	for _, q := range t.deleted {
 		buf = record.AppendQueueDeleted(buf, q.number)
 	}
+	// A queue deleted since the capture was left out above, and its tails and cursors
+	// with it. The deletion must be on disk before the Meta declares the journal filed
+	// that still has them.
+	if err := b.journal.Flush(); err != nil {
+		return err
+	}
 	meta := b.meta(sealed)
 	_, err = emit(record.AppendMeta(buf, &meta))
 	return err

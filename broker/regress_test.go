@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/log/record"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -433,5 +434,43 @@ func TestClockSetBackOverARestart(t *testing.T) {
 			t.Fatal("times decrease")
 		}
 		last = m.CreatedAtMs
+	}
+}
+
+// A deletion that comes while the catalogue's entry is being written leaves the queue out
+// of it. Then it must be on disk before the entry says that the journal is filed: a power
+// cut could otherwise keep the queue and lose what was pushed to it.
+func TestDeletedWhileTheCatalogueIsWritten(t *testing.T) {
+	fsys := faultfs.New()
+	// In this mode a record that nobody flushes stays unsynced, as in the moment before
+	// its group's sync.
+	b := mustOpen(t, fsys, func(o *Options) { o.Sync = journal.SyncNever })
+	w := newWitness(b)
+	if err := errors.Join(w.push("p", "filed"), w.checkpoint(), w.push("p", "captured")); err != nil {
+		t.Fatal(err)
+	}
+	b.checkpointMu.Lock() // this is the checkpoint
+	sealed, err := b.journal.Rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := b.changed.take()
+	captured := b.capture(&taken)
+	taken.entries = b.changed.takeIDs()
+	if err := b.journal.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.DeleteQueue(DefaultTenant, "q"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.file(&taken, captured, sealed), b.journal.Drop(sealed)); err != nil {
+		t.Fatal(err)
+	}
+	crashed := fsys.CrashStrict()
+	b.checkpointMu.Unlock()
+	after := mustOpen(t, crashed, nil)
+	if q := after.queue(DefaultTenant, "q"); q != nil {
+		ids, _ := popAll(t, after, PopRequest{Batch: 10})
+		t.Fatalf("the queue is back, with %v of [filed captured]", ids)
 	}
 }
