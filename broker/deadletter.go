@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -174,16 +175,21 @@ func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error)
 	})
 	page = page[min(max(f.Offset, 0), len(page)):]
 	page = page[:min(max(f.Limit, 0), maxDeadLetterPage, len(page))]
-	bytes := int64(0)
-	for i := range page {
-		if err := b.loadPayload(&page[i]); err != nil {
+	loaded, bytes := page[:0], int64(0)
+	for _, l := range page {
+		ok, err := b.loadPayload(&l)
+		if err != nil {
 			return nil, err
 		}
-		if bytes += page[i].size(); bytes > b.o.MaxAnswerBytes && i > 0 {
-			return page[:i], nil
+		if !ok {
+			continue // deleted with its queue, just now
 		}
+		if bytes += l.size(); bytes > b.o.MaxAnswerBytes && len(loaded) > 0 {
+			break
+		}
+		loaded = append(loaded, l)
 	}
-	return page, nil
+	return loaded, nil
 }
 
 func (b *Broker) deadLetterQueues(t Tenant, name string) (queues []*queue) {
@@ -239,19 +245,15 @@ func (l *DeadLetter) size() int64 {
 	return messageOverhead + int64(len(l.Payload)+len(l.TransactionID)+len(l.Error)+len(l.Queue)+len(l.Partition)+len(l.Group))
 }
 
-func (b *Broker) loadPayload(l *DeadLetter) error {
+// loadPayload reads the payload of l. ok is false if it is gone, with its queue.
+func (b *Broker) loadPayload(l *DeadLetter) (ok bool, err error) {
 	h := l.queue.hiddenPartition()
 	h.mu.Lock()
 	v := h.viewLocked()
 	h.mu.Unlock()
 	m, ok, err := b.messageAt(v, l.offset, v.hwm)
-	if err != nil {
-		return err
-	}
-	if ok {
-		l.Payload, l.ProducerSub = m.Payload, m.ProducerSub
-	}
-	return nil
+	l.Payload, l.ProducerSub = m.Payload, m.ProducerSub
+	return ok, err
 }
 
 // DeleteDeadLetter removes the dead letters of one message, of every group, and returns
@@ -361,9 +363,9 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 		return ReplayResult{}, ErrDeadLetterNotFound
 	}
 	letter := b.describe(from, &d, groupNames(from))
-	if err := b.loadPayload(&letter); err != nil {
+	if ok, err := b.loadPayload(&letter); !ok || err != nil {
 		from.dead.reserve(id, false)
-		return ReplayResult{}, err
+		return ReplayResult{}, cmp.Or(err, ErrDeadLetterNotFound)
 	}
 	r := ReplayResult{DeadLetter: letter, Queue: letter.Queue, Partition: letter.Partition, TransactionID: "dlq:" + letter.ID.String()}
 	if queueName != nil {

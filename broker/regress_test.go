@@ -474,3 +474,29 @@ func TestDeletedWhileTheCatalogueIsWritten(t *testing.T) {
 		t.Fatalf("the queue is back, with %v of [filed captured]", ids)
 	}
 }
+
+// A dead letter whose queue is deleted while it is being read or replayed is no message
+// without a payload: it is not listed, and not moved.
+func TestDeadLetterOfDeletedQueue(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	w := newWitness(b)
+	if err := errors.Join(w.push("p", "p0"), w.consume("p", 1, AckDeadLetter)); err != nil {
+		t.Fatal(err)
+	}
+	q := b.queue(DefaultTenant, "q")
+	letters, err := b.DeadLetters(DefaultTenant, DeadLetterFilter{Queue: "q", Limit: 10})
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("%d dead letters, %v", len(letters), err)
+	}
+	b.forgetPartitions(q) // what a deletion does after the list has been taken
+	if page, err := b.DeadLetters(DefaultTenant, DeadLetterFilter{Queue: "q", Limit: 10}); err != nil || len(page) != 0 {
+		t.Errorf("listed %+v, %v", page, err)
+	}
+	other := "elsewhere"
+	if _, err := b.ReplayDeadLetter(DefaultTenant, letters[0].ID, &other, nil); !errors.Is(err, ErrDeadLetterNotFound) {
+		t.Errorf("replayed: %v", err)
+	}
+	if b.queue(DefaultTenant, other) != nil {
+		t.Error("something was moved")
+	}
+}

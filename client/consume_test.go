@@ -360,7 +360,7 @@ func TestConsumeShares(t *testing.T) {
 				total++
 			}
 			mu.Unlock()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // of the bubble: the others start meanwhile
 			mu.Lock()
 			busy--
 			mu.Unlock()
