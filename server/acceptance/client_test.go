@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -305,7 +306,7 @@ func (w *world) ackAll(group string, p *popAnswer) {
 	}
 	for i, r := range w.ackBatch(group, acks...) {
 		if !r.Success || !r.LeaseReleased || r.Noop {
-			w.t.Fatalf("ack %d: %+v", i, r)
+			w.t.Fatalf("ack %d: %+v: %s", i, r, *cmp.Or(r.Error, new(string)))
 		}
 	}
 }

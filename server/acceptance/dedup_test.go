@@ -166,7 +166,7 @@ func TestM159LeasedBatchAlwaysResolves(t *testing.T) {
 	w.queued(msg("q", "p", "a"), item{Queue: "q", Partition: "p"})
 	w.clock.advance(time.Hour)
 	p := w.popFrom("q", "p")
-	w.crashAfterPush()
+	w.crashAfterAll()
 	w.ackAll("", p)
 }
 

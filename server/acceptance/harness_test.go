@@ -329,10 +329,11 @@ func (w *world) expect(method, target, body string, status int, want string) {
 	}
 }
 
-// crashAfterPush is crash once everything that no request waits for is on disk as well:
-// a push that is answered takes all before it along.
-func (w *world) crashAfterPush() {
+// crashAfterAll is crash once everything that no request waits for is on disk as well: a
+// change that is answered takes along all that came before it.
+func (w *world) crashAfterAll() {
 	w.t.Helper()
-	w.queued(item{Queue: "unrelated"})
+	w.configure("unrelated", "{}")
+	w.deleteQueue("unrelated")
 	w.crash()
 }

@@ -100,8 +100,8 @@ func TestM541DeletionIsComplete(t *testing.T) {
 	}{
 		{"at once", func(*world) {}, func(*world) {}},
 		{"restart", func(*world) {}, (*world).restart},
-		{"crash", func(*world) {}, (*world).crash},
-		{"segments", eagerCheckpoints, (*world).crash},
+		{"crash", func(*world) {}, (*world).crashAfterAll},
+		{"segments", eagerCheckpoints, (*world).crashAfterAll},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := open(t, row.option)

@@ -15,11 +15,11 @@ var comebacks = map[string]struct {
 }{
 	"restart":          {func(*world) {}, (*world).restart},
 	"twice":            {func(*world) {}, func(w *world) { w.restart(); w.restart() }},
-	"crash":            {func(*world) {}, (*world).crashAfterPush},
-	"crash twice":      {func(*world) {}, func(w *world) { w.crashAfterPush(); w.crash() }},
+	"crash":            {func(*world) {}, (*world).crashAfterAll},
+	"crash twice":      {func(*world) {}, func(w *world) { w.crashAfterAll(); w.crash() }},
 	"segments":         {eagerCheckpoints, func(w *world) { w.filed(); w.restart() }},
-	"segments, crash":  {eagerCheckpoints, func(w *world) { w.filed(); w.crashAfterPush() }},
-	"crash, restart":   {eagerCheckpoints, func(w *world) { w.crashAfterPush(); w.restart() }},
+	"segments, crash":  {eagerCheckpoints, func(w *world) { w.filed(); w.crashAfterAll() }},
+	"crash, restart":   {eagerCheckpoints, func(w *world) { w.crashAfterAll(); w.restart() }},
 	"journal, segment": {func(*world) {}, func(w *world) { w.broker.CheckpointBytes = 1; w.restart(); w.filed(); w.crash() }},
 }
 
