@@ -174,17 +174,17 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	return nil, nil
 }
 
-// findCursorLocked finds the group's cursor. A registered group has one in every
-// partition, stored or not.
+// findCursorLocked finds the group's cursor. A group has one in every partition that its
+// subscription covers, stored or not.
 func (a *acknowledge) findCursorLocked(err *error) bool {
 	if a.c = a.p.cursorLocked(a.g); a.c != nil {
 		return true
 	}
-	sub := a.g.sub.Load()
-	if !sub.registered {
+	from, ok := a.g.sub.Load().start(a.p.number)
+	if !ok {
 		return false
 	}
-	committed, seedErr := a.b.seedLocked(a.p, sub)
+	committed, seedErr := a.b.seedLocked(a.p, from)
 	if seedErr != nil {
 		*err = seedErr
 		return false
@@ -215,7 +215,8 @@ func (a *acknowledge) applyLocked(d *decision) {
 	}
 	c.version++
 	c.inflight++
-	c.committed, c.retries = d.committed, uint32(d.retries)
+	c.commit(p, d.committed, b.clock.stamp())
+	c.retries = uint32(d.retries)
 	if d.released {
 		b.leases.Remove(c.lease.id, lease.Key{Partition: p.number, Group: c.group.number})
 		c.lease = nil
@@ -288,7 +289,7 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 	d := &record.DeadLetter{
 		ID: newID(now), Queue: p.queue.number, Partition: p.number, Group: c.group.number,
 		Retries: uint32(retries), MessageID: m.ID, CreatedMs: m.CreatedAtMs, FailedMs: now,
-		TransactionID: m.transactionID(), Error: text,
+		TransactionID: m.transactionID(), Error: text, GroupName: c.group.name,
 	}
 	h := b.ensureHidden(p.queue)
 	h.mu.Lock()

@@ -82,7 +82,8 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 		if p.hwm == p.start && !cl.pinned {
 			return false, nil // nothing to deliver, and the seed stays implied
 		}
-		committed, err := b.seedLocked(p, &cl.sub)
+		from, _ := cl.sub.start(p.number)
+		committed, err := b.seedLocked(p, from)
 		if err != nil {
 			cl.g.ready.offer(p.index)
 			return false, err
@@ -121,14 +122,14 @@ func (b *Broker) sealEmptyLocked(p *partition, c *cursor) bool {
 }
 
 // seedLocked returns where a group without a cursor starts in p.
-func (b *Broker) seedLocked(p *partition, s *subscription) (committed int64, err error) {
-	if s.mode == modeAll {
+func (b *Broker) seedLocked(p *partition, at place) (committed int64, err error) {
+	if at.mode == modeAll {
 		return p.start - 1, nil
 	}
-	if p.lastMs < s.instantMs || p.start == p.end {
+	if p.lastMs < at.instantMs || p.start == p.end {
 		return p.end - 1, nil
 	}
-	return b.offsetAt(p.viewLocked(), p.end, s.instantMs)
+	return b.offsetAt(p.viewLocked(), p.end, at.instantMs)
 }
 
 // read collects visible messages from cl.from on. No lock is held.
@@ -264,7 +265,7 @@ func (cl *claim) leaseLocked(b *Broker) {
 func (cl *claim) takeLocked(b *Broker) {
 	c := cl.c
 	b.dropLeaseLocked(cl.p, c)
-	c.committed = cl.next - 1
+	c.commit(cl.p, cl.next-1, b.clock.stamp())
 	c.version++
 	c.inflight++
 	cl.ticket, cl.moved = b.recordCursorLocked(cl.p, c, false), true

@@ -14,6 +14,8 @@ type cursor struct {
 	committed    int64   // last acknowledged offset, -1 for none
 	attemptStart int64   // first offset of the latest leased batch, -1 after it completed
 	timerAt      int64   // earliest deadline in the wheel, 0 for none
+	consumed     int64   // messages that acknowledgements have passed
+	consumedMs   int64   // when the latest of them did, 0 for never
 	attempt      uint32
 	retries      uint32
 	// version counts changes by others than the claim in progress, which starts over
@@ -48,6 +50,15 @@ func (c *cursor) busy(now int64) bool {
 	return c.claiming || c.inflight > 0 || c.live(now)
 }
 
+// commit moves the cursor to an acknowledged offset of p.
+func (c *cursor) commit(p *partition, committed, nowMs int64) {
+	if committed <= c.committed {
+		return
+	}
+	c.consumed += committed - max(c.committed, p.start-1)
+	c.committed, c.consumedMs = committed, nowMs
+}
+
 func (c *cursor) appendRecord(dst []byte, p *partition, clk *clock) []byte {
 	r := c.record(p, clk)
 	return record.AppendCursor(dst, &r)
@@ -56,7 +67,7 @@ func (c *cursor) appendRecord(dst []byte, p *partition, clk *clock) []byte {
 func (c *cursor) record(p *partition, clk *clock) record.Cursor {
 	r := record.Cursor{
 		Partition: p.number, Group: c.group.number, Attempt: c.attempt, Retries: c.retries,
-		Committed: c.committed, AttemptStart: c.attemptStart,
+		Committed: c.committed, AttemptStart: c.attemptStart, Consumed: c.consumed, ConsumedMs: c.consumedMs,
 	}
 	if l := c.lease; l != nil {
 		r.LeaseID, r.LeaseFrom, r.LeaseEnd, r.ExpiryMs = l.id, l.from, l.end, clk.wallOf(l.deadline)
@@ -67,6 +78,7 @@ func (c *cursor) record(p *partition, clk *clock) record.Cursor {
 // restore sets the cursor to a recorded state.
 func (c *cursor) restore(r *record.Cursor, clk *clock) {
 	c.committed, c.attempt, c.retries, c.attemptStart = r.Committed, r.Attempt, r.Retries, r.AttemptStart
+	c.consumed, c.consumedMs = r.Consumed, r.ConsumedMs
 	c.lease = nil
 	if r.LeaseID != (uuid.UUID{}) {
 		c.lease = &leased{id: r.LeaseID, deadline: clk.monoOf(r.ExpiryMs), from: r.LeaseFrom, end: r.LeaseEnd}

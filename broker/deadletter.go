@@ -165,9 +165,8 @@ const maxDeadLetterPage = 1000
 func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error) {
 	var page []DeadLetter
 	for _, q := range b.deadLetterQueues(t, f.Queue) {
-		names := groupNames(q)
-		for _, d := range q.dead.newest(func(d *record.DeadLetter) bool { return b.matches(d, f, names) }) {
-			page = append(page, b.describe(q, &d, names))
+		for _, d := range q.dead.newest(func(d *record.DeadLetter) bool { return b.matches(d, f) }) {
+			page = append(page, b.describe(q, &d))
 		}
 	}
 	slices.SortStableFunc(page, func(x, y DeadLetter) int {
@@ -207,16 +206,8 @@ func (b *Broker) deadLetterQueues(t Tenant, name string) (queues []*queue) {
 	return queues
 }
 
-func groupNames(q *queue) map[uint32]string {
-	names := map[uint32]string{}
-	for _, g := range *q.groupList.Load() {
-		names[g.number] = g.name
-	}
-	return names
-}
-
-func (b *Broker) matches(d *record.DeadLetter, f DeadLetterFilter, names map[uint32]string) bool {
-	if f.Group != "" && names[d.Group] != f.Group {
+func (b *Broker) matches(d *record.DeadLetter, f DeadLetterFilter) bool {
+	if f.Group != "" && d.GroupName != f.Group {
 		return false
 	}
 	if f.Partition != "" {
@@ -227,10 +218,10 @@ func (b *Broker) matches(d *record.DeadLetter, f DeadLetterFilter, names map[uin
 	return d.FailedMs >= f.FromMs && (f.ToMs == 0 || d.FailedMs <= f.ToMs)
 }
 
-func (b *Broker) describe(q *queue, d *record.DeadLetter, names map[uint32]string) DeadLetter {
+func (b *Broker) describe(q *queue, d *record.DeadLetter) DeadLetter {
 	l := DeadLetter{
 		ID: d.ID, TransactionID: d.TransactionID, MessageID: d.MessageID,
-		PartitionID: partitionID(b.directory, d.Partition), Queue: q.name, Group: names[d.Group],
+		PartitionID: partitionID(b.directory, d.Partition), Queue: q.name, Group: d.GroupName,
 		Error: d.Error, RetryCount: int64(d.Retries), CreatedAtMs: d.CreatedMs, FailedAtMs: d.FailedMs,
 		queue: q, offset: d.Offset,
 	}
@@ -272,9 +263,8 @@ func (b *Broker) PurgeDeadLetters(t Tenant, queueName, group string) (int, error
 	if q == nil {
 		return 0, nil
 	}
-	names := groupNames(q)
 	return b.removeDeadLetters(q, q.dead.newest(func(d *record.DeadLetter) bool {
-		return group == "" || names[d.Group] == group
+		return group == "" || d.GroupName == group
 	}))
 }
 
@@ -362,7 +352,7 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	if !ok {
 		return ReplayResult{}, ErrDeadLetterNotFound
 	}
-	letter := b.describe(from, &d, groupNames(from))
+	letter := b.describe(from, &d)
 	if ok, err := b.loadPayload(&letter); !ok || err != nil {
 		from.dead.reserve(id, false)
 		return ReplayResult{}, cmp.Or(err, ErrDeadLetterNotFound)

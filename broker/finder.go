@@ -3,6 +3,8 @@ package broker
 import (
 	"errors"
 
+	"github.com/google/uuid"
+
 	"github.com/skepmq/skep/segment"
 )
 
@@ -66,8 +68,16 @@ func (f *finder) load(offset int64) error {
 // newMessage describes a stored message to the outside.
 func newMessage(h *segment.Header, offset int64, m *segment.Message) Message {
 	return Message{
-		ID:            segment.MessageID(h.BaseID, offset),
+		ID:            idOf(h.BaseID, offset, m),
 		TransactionID: m.TransactionID, Payload: m.Payload, ProducerSub: m.ProducerSub,
 		TraceID: m.TraceID, CreatedAtMs: h.TimestampMs,
 	}
+}
+
+// idOf returns the id of a stored message: its own, or that which its place gives it.
+func idOf(baseID [16]byte, offset int64, m *segment.Message) uuid.UUID {
+	if m.ID != ([16]byte{}) {
+		return m.ID
+	}
+	return segment.MessageID(baseID, offset)
 }

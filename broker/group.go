@@ -31,10 +31,29 @@ type group struct {
 	ready ready
 }
 
+// subscription says where a group starts in partitions in which it has no cursor.
 type subscription struct {
 	registered bool
-	mode       uint8
-	instantMs  int64
+	conflation bool
+	place
+	// In partitions numbered below placedBelow a seek has placed the group.
+	placedBelow uint64
+	placed      place
+}
+
+// place is a place in every partition at once.
+type place struct {
+	mode      uint8
+	instantMs int64
+}
+
+// start returns where the group starts in a partition. ok is false where it is nowhere
+// yet: it has no registration, and no seek has placed it there.
+func (s *subscription) start(partition uint64) (at place, ok bool) {
+	if partition < s.placedBelow {
+		return s.placed, true
+	}
+	return s.place, s.registered
 }
 
 func newGroup(q *queue, number uint32, name string, createdMs int64) *group {
@@ -46,8 +65,10 @@ func newGroup(q *queue, number uint32, name string, createdMs int64) *group {
 func (g *group) appendRecord(dst []byte) []byte {
 	s := g.sub.Load()
 	return record.AppendGroup(dst, &record.Group{
-		Number: g.number, Queue: g.queue.number, Registered: s.registered, Mode: s.mode,
-		InstantMs: s.instantMs, CreatedMs: g.createdMs, Name: g.name,
+		Number: g.number, Queue: g.queue.number, Registered: s.registered, Conflation: s.conflation,
+		Mode: s.mode, InstantMs: s.instantMs,
+		PlacedBelow: s.placedBelow, PlacedMode: s.placed.mode, PlacedMs: s.placed.instantMs,
+		CreatedMs: g.createdMs, Name: g.name,
 	})
 }
 

@@ -74,7 +74,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 		if c == nil {
 			// A subscription without a cursor owes what was stored since its instant:
 			// all, unless it is newer than the partition's last message.
-			if s := g.sub.Load(); s.registered && s.instantMs <= p.lastMs {
+			if at, ok := g.sub.Load().start(p.number); ok && at.instantMs <= p.lastMs {
 				worst = pi.Total
 			}
 			continue

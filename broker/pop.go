@@ -234,7 +234,7 @@ func (p *popper) popPinned(res *PopResult) error {
 	p.groups = append(p.groups, g)
 	sub := *g.sub.Load()
 	if !sub.registered && p.name != QueueMode {
-		sub = p.b.subscriptionOf(p.req.SubscriptionMode, p.req.SubscriptionFrom)
+		sub.place = p.b.placeOf(p.req.SubscriptionMode, p.req.SubscriptionFrom)
 		if sub.mode == modeNew {
 			sub.instantMs = math.MaxInt64 // after every message there is
 		}

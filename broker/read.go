@@ -133,7 +133,7 @@ func (s *Span) messages() iter.Seq[Message] {
 			}
 			raw = rest
 			ok := yield(Message{
-				ID:            segment.MessageID(s.baseID, s.first+int64(i)),
+				ID:            idOf(s.baseID, s.first+int64(i), &m),
 				TransactionID: m.TransactionID, Payload: m.Payload, ProducerSub: m.ProducerSub,
 				TraceID: m.TraceID, CreatedAtMs: s.timestampMs,
 			})

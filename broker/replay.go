@@ -278,9 +278,15 @@ func (r *recovery) setGroup(d *record.Group) {
 		b.groups[d.Number] = g
 		q.addGroupLocked(g)
 	}
-	g.sub.Store(&subscription{registered: d.Registered, mode: d.Mode, instantMs: d.InstantMs})
-	if d.Mode == modeNew {
-		raise(&q.floorMs, d.InstantMs)
+	sub := &subscription{
+		registered: d.Registered, conflation: d.Conflation, place: place{d.Mode, d.InstantMs},
+		placedBelow: d.PlacedBelow, placed: place{d.PlacedMode, d.PlacedMs},
+	}
+	g.sub.Store(sub)
+	for _, at := range [...]place{sub.place, sub.placed} {
+		if at.mode == modeNew {
+			raise(&q.floorMs, at.instantMs)
+		}
 	}
 }
 

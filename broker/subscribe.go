@@ -8,19 +8,19 @@ import (
 	"github.com/skepmq/skep/log/journal"
 )
 
-// subscriptionOf reads the parameters of a first contact. Only the literal texts count:
-// a mode nobody knows means everything, as if none had been sent.
-func (b *Broker) subscriptionOf(mode, from string) subscription {
+// placeOf reads the parameters of a first contact. Only the literal texts count: a mode
+// nobody knows means everything, as if none had been sent.
+func (b *Broker) placeOf(mode, from string) place {
 	if from != "" && from != "now" {
 		if t, err := parseInstant(from); err == nil {
-			return subscription{mode: modeTimestamp, instantMs: t.UnixMilli()}
+			return place{mode: modeTimestamp, instantMs: t.UnixMilli()}
 		}
-		return subscription{mode: modeNew}
+		return place{mode: modeNew}
 	}
 	if mode == "new" || from == "now" {
-		return subscription{mode: modeNew}
+		return place{mode: modeNew}
 	}
-	return subscription{mode: modeAll}
+	return place{mode: modeAll}
 }
 
 // instantLayouts are the spellings of an instant that are taken, most usual first.
@@ -45,8 +45,8 @@ func (b *Broker) register(g *group, mode, from string) journal.Ticket {
 	if g.sub.Load().registered || q.deleted.Load() {
 		return b.journal.Join()
 	}
-	sub := b.subscriptionOf(mode, from)
-	sub.registered = true
+	sub := *g.sub.Load()
+	sub.registered, sub.place = true, b.placeOf(mode, from)
 	if sub.mode == modeNew {
 		// Above every message so far; floorMs keeps every later one at or above it.
 		sub.instantMs = max(b.clock.stamp(), q.newestMs.Load()+1)

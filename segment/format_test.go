@@ -44,6 +44,7 @@ var (
 		{Payload: []byte(`{"n":1}`)},
 		{TransactionID: []byte("order-1"), Payload: []byte(`null`)},
 		{TransactionID: []byte{}, ProducerSub: []byte("svc"), TraceID: [16]byte{15: 9}, Payload: []byte{}},
+		{TransactionID: []byte("order-2"), ID: [16]byte{1, 15: 7}, Payload: []byte(`[]`)},
 	}
 )
 
@@ -60,7 +61,7 @@ func testBatch(messages ...Message) []byte {
 func sameMessage(a, b Message) bool {
 	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 	return same(a.TransactionID, b.TransactionID) && same(a.ProducerSub, b.ProducerSub) &&
-		bytes.Equal(a.Payload, b.Payload) && a.TraceID == b.TraceID
+		bytes.Equal(a.Payload, b.Payload) && a.TraceID == b.TraceID && a.ID == b.ID
 }
 
 func TestBatchGolden(t *testing.T) {
@@ -225,7 +226,9 @@ func TestNextMessageRefuses(t *testing.T) {
 	}{
 		"nothing":               {"", ErrShort},
 		"flags alone":           {"\x00", ErrShort},
-		"unknown flag":          {"\x08\x00", ErrCorrupt},
+		"unknown flag":          {"\x10\x00", ErrCorrupt},
+		"id cut":                {"\x08123456789012345", ErrShort},
+		"id zero":               {"\x08" + strings.Repeat("\x00", 16) + "\x00", ErrCorrupt},
 		"payload cut":           {"\x00\x02a", ErrShort},
 		"length cut":            {"\x00\x80", ErrShort},
 		"transaction id cut":    {"\x01\x02a", ErrShort},

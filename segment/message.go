@@ -6,21 +6,23 @@ const (
 	hasTransactionID = 1 << 0
 	hasProducerSub   = 1 << 1
 	hasTraceID       = 1 << 2
-	knownFlags       = hasTransactionID | hasProducerSub | hasTraceID
+	hasID            = 1 << 3
+	knownFlags       = hasTransactionID | hasProducerSub | hasTraceID | hasID
 
 	minMessageLen = 2 // flags and the length of an empty payload
 )
 
 // Message is one message of a batch body.
 //
-//	+-------+---+---------------+---+-------------+---------+---+---------+
-//	| flags | n | transactionID | n | producerSub | traceID | n | payload |
-//	+-------+---+---------------+---+-------------+---------+---+---------+
+//	+-------+---+---------------+---+-------------+---------+----+---+---------+
+//	| flags | n | transactionID | n | producerSub | traceID | ID | n | payload |
+//	+-------+---+---------------+---+-------------+---------+----+---+---------+
 //
-//	flags    uint8    1 has a transactionID, 2 a producerSub, 4 a traceID; what it
-//	                  has not takes no bytes
+//	flags    uint8    1 has a transactionID, 2 a producerSub, 4 a traceID, 8 an ID;
+//	                  what it has not takes no bytes
 //	n        uvarint  bytes that follow, in as few bytes as hold it
 //	traceID  [16]     not all zero
+//	ID       [16]     not all zero
 //
 // There is one encoding of a message. testdata/batch.golden pins the bytes.
 type Message struct {
@@ -28,6 +30,7 @@ type Message struct {
 	Payload       []byte
 	ProducerSub   []byte   // nil: none
 	TraceID       [16]byte // zero: none
+	ID            [16]byte // zero: as MessageID derives it from batch and offset
 }
 
 // AppendMessage appends m to dst, the body of a batch, and returns the longer
@@ -46,6 +49,10 @@ func AppendMessage(dst []byte, m *Message) []byte {
 	if m.TraceID != ([16]byte{}) {
 		dst[at] |= hasTraceID
 		dst = append(dst, m.TraceID[:]...)
+	}
+	if m.ID != ([16]byte{}) {
+		dst[at] |= hasID
+		dst = append(dst, m.ID[:]...)
 	}
 	return appendBytes(dst, m.Payload)
 }
@@ -79,19 +86,30 @@ func NextMessage(raw []byte) (m Message, rest []byte, err error) {
 		}
 	}
 	if flags&hasTraceID != 0 {
-		if len(rest) < len(m.TraceID) {
-			return Message{}, nil, ErrShort
+		if m.TraceID, rest, err = nextID(rest); err != nil {
+			return Message{}, nil, err
 		}
-		copy(m.TraceID[:], rest)
-		rest = rest[len(m.TraceID):]
-		if m.TraceID == ([16]byte{}) {
-			return Message{}, nil, corruptf("zero trace id")
+	}
+	if flags&hasID != 0 {
+		if m.ID, rest, err = nextID(rest); err != nil {
+			return Message{}, nil, err
 		}
 	}
 	if m.Payload, rest, err = nextBytes(rest); err != nil {
 		return Message{}, nil, err
 	}
 	return m, rest, nil
+}
+
+func nextID(b []byte) (id [16]byte, rest []byte, err error) {
+	if len(b) < len(id) {
+		return id, nil, ErrShort
+	}
+	copy(id[:], b)
+	if id == ([16]byte{}) {
+		return id, nil, corruptf("id of zeros")
+	}
+	return id, b[len(id):], nil
 }
 
 // nextBytes reads a length and that many bytes. The capacity of what it returns

@@ -22,6 +22,9 @@ const (
 	KindFiled             Kind = 9  // Filed; in the catalogue only
 	KindSegment           Kind = 10 // Segment; in the catalogue only
 	KindMeta              Kind = 11 // Meta; in the catalogue only
+	KindGroupDeleted      Kind = 12 // GroupDeleted
+	KindPartitionDeleted  Kind = 13 // PartitionDeleted
+	KindSwitches          Kind = 14 // Switches
 )
 
 // FrameHeaderLen is the length of a frame's kind and length fields.

@@ -11,7 +11,8 @@ import (
 //	+-----------+-------+------+-----------+-----------+
 //	| partition | group | attempt, retries | committed | ...
 //	+-----------+-------+------+-----------+-----------+
-//	  attemptStart i64, leaseID [16], leaseFrom i64, leaseEnd i64, expiry i64
+//	  attemptStart i64, leaseID [16], leaseFrom i64, leaseEnd i64, expiry i64,
+//	  consumed u64, consumedMs i64
 //
 // A zero leaseID means no leased batch; the lease fields are zero then.
 type Cursor struct {
@@ -25,6 +26,8 @@ type Cursor struct {
 	LeaseFrom    int64 // first offset handed out under the lease
 	LeaseEnd     int64 // last offset handed out under the lease
 	ExpiryMs     int64 // Unix milliseconds by the wall clock
+	Consumed     int64 // messages that acknowledgements have passed
+	ConsumedMs   int64 // when the latest of them did, 0 for never
 }
 
 // AppendCursor appends c as a frame.
@@ -41,6 +44,8 @@ func AppendCursor(dst []byte, c *Cursor) []byte {
 	dst = appendI64(dst, c.LeaseFrom)
 	dst = appendI64(dst, c.LeaseEnd)
 	dst = appendI64(dst, c.ExpiryMs)
+	dst = appendI64(dst, c.Consumed)
+	dst = appendI64(dst, c.ConsumedMs)
 	return EndFrame(dst, start)
 }
 
@@ -51,6 +56,7 @@ func DecodeCursor(body []byte) (Cursor, error) {
 		Partition: f.u64(), Group: f.u32(), Attempt: f.u32(), Retries: f.u32(),
 		Committed: f.i64(), AttemptStart: f.i64(),
 		LeaseID: f.id(), LeaseFrom: f.i64(), LeaseEnd: f.i64(), ExpiryMs: f.i64(),
+		Consumed: f.i64(), ConsumedMs: f.i64(),
 	}
 	return c, f.end("cursor")
 }
@@ -130,26 +136,69 @@ func DecodePartition(body []byte) (Partition, error) {
 	return p, f.end("partition")
 }
 
-// Group is a consumer group of a queue, and its subscription if it has registered.
+// AppendPartitionDeleted appends a frame: number u64. Its cursors go with it.
+func AppendPartitionDeleted(dst []byte, number uint64) []byte {
+	start := len(dst)
+	dst = appendU64(BeginFrame(dst, KindPartitionDeleted), number)
+	return EndFrame(dst, start)
+}
+
+// DecodePartitionDeleted decodes the body of a KindPartitionDeleted frame.
+func DecodePartitionDeleted(body []byte) (number uint64, err error) {
+	f := fields{b: body}
+	number = f.u64()
+	return number, f.end("partition deleted")
+}
+
+// Switches are the states of the broker that an operator turns on and off.
+type Switches struct {
+	PushMaintenance bool // pushes go to the spool
+	PopMaintenance  bool // pops are answered empty
+}
+
+// AppendSwitches appends s as a frame: two bytes, in the order of the struct.
+func AppendSwitches(dst []byte, s *Switches) []byte {
+	start := len(dst)
+	dst = append(BeginFrame(dst, KindSwitches), flagByte(s.PushMaintenance), flagByte(s.PopMaintenance))
+	return EndFrame(dst, start)
+}
+
+// DecodeSwitches decodes the body of a KindSwitches frame.
+func DecodeSwitches(body []byte) (Switches, error) {
+	f := fields{b: body}
+	s := Switches{PushMaintenance: f.u8() != 0, PopMaintenance: f.u8() != 0}
+	return s, f.end("switches")
+}
+
+// Group is a consumer group of a queue: its subscription if it has registered, and where
+// a seek has placed it. A number is never used again, so a seek of the whole queue is a
+// new group of the same name, and the cursors of the old one mean nothing any more.
 type Group struct {
 	Number     uint32
 	Queue      uint32
 	Registered bool
+	Conflation bool
 	Mode       uint8 // as package broker numbers them
 	InstantMs  int64 // where the group starts in a partition it has not touched
-	CreatedMs  int64
-	Name       string
+	// In partitions numbered below PlacedBelow the group starts here instead.
+	PlacedBelow uint64
+	PlacedMode  uint8
+	PlacedMs    int64
+	CreatedMs   int64
+	Name        string
 }
 
-// AppendGroup appends g as a frame: number u32, queue u32, registered u8, mode u8,
-// instant i64, created i64, name.
+// AppendGroup appends g as a frame, the fields in the order of the struct.
 func AppendGroup(dst []byte, g *Group) []byte {
 	start := len(dst)
 	dst = BeginFrame(dst, KindGroup)
 	dst = appendU32(dst, g.Number)
 	dst = appendU32(dst, g.Queue)
-	dst = append(dst, flagByte(g.Registered), g.Mode)
+	dst = append(dst, flagByte(g.Registered), flagByte(g.Conflation), g.Mode)
 	dst = appendI64(dst, g.InstantMs)
+	dst = appendU64(dst, g.PlacedBelow)
+	dst = append(dst, g.PlacedMode)
+	dst = appendI64(dst, g.PlacedMs)
 	dst = appendI64(dst, g.CreatedMs)
 	dst = appendString(dst, g.Name)
 	return EndFrame(dst, start)
@@ -159,10 +208,25 @@ func AppendGroup(dst []byte, g *Group) []byte {
 func DecodeGroup(body []byte) (Group, error) {
 	f := fields{b: body}
 	g := Group{
-		Number: f.u32(), Queue: f.u32(), Registered: f.u8() != 0, Mode: f.u8(),
-		InstantMs: f.i64(), CreatedMs: f.i64(), Name: f.str(),
+		Number: f.u32(), Queue: f.u32(), Registered: f.u8() != 0, Conflation: f.u8() != 0, Mode: f.u8(),
+		InstantMs: f.i64(), PlacedBelow: f.u64(), PlacedMode: f.u8(), PlacedMs: f.i64(),
+		CreatedMs: f.i64(), Name: f.str(),
 	}
 	return g, f.end("group")
+}
+
+// AppendGroupDeleted appends a frame: number u32. The group's cursors go with it.
+func AppendGroupDeleted(dst []byte, number uint32) []byte {
+	start := len(dst)
+	dst = appendU32(BeginFrame(dst, KindGroupDeleted), number)
+	return EndFrame(dst, start)
+}
+
+// DecodeGroupDeleted decodes the body of a KindGroupDeleted frame.
+func DecodeGroupDeleted(body []byte) (number uint32, err error) {
+	f := fields{b: body}
+	number = f.u32()
+	return number, f.end("group deleted")
 }
 
 // DeadLetter is what the broker keeps in memory of a dead letter. The payload is a
@@ -179,6 +243,7 @@ type DeadLetter struct {
 	FailedMs      int64
 	TransactionID string
 	Error         string
+	GroupName     string // the group may be gone when the dead letter is looked at
 }
 
 // AppendDeadLetter appends d as a frame, the fields in the order of the struct.
@@ -196,6 +261,7 @@ func AppendDeadLetter(dst []byte, d *DeadLetter) []byte {
 	dst = appendI64(dst, d.FailedMs)
 	dst = appendString(dst, d.TransactionID)
 	dst = appendString(dst, d.Error)
+	dst = appendString(dst, d.GroupName)
 	return EndFrame(dst, start)
 }
 
@@ -205,7 +271,7 @@ func DecodeDeadLetter(body []byte) (DeadLetter, error) {
 	d := DeadLetter{
 		ID: f.id(), Queue: f.u32(), Partition: f.u64(), Group: f.u32(), Retries: f.u32(),
 		Offset: f.i64(), MessageID: f.id(), CreatedMs: f.i64(), FailedMs: f.i64(),
-		TransactionID: f.str(), Error: f.str(),
+		TransactionID: f.str(), Error: f.str(), GroupName: f.str(),
 	}
 	return d, f.end("dead letter")
 }
