@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/google/uuid"
@@ -24,7 +25,7 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 		settled []*acknowledge
 	)
 	for _, sub := range subGroups(acks) {
-		a := &acknowledge{b: b, acks: acks, results: results, items: sub, goneAt: -1}
+		a := &acknowledge{b: b, acks: acks, results: results, items: sub, goneAt: -1, leaseID: acks[sub[0]].LeaseID}
 		if err := a.run(t, group); err != nil {
 			// This one is undecided; others are none of its concern.
 			b.log.Error().Err(err).Msg("ack failed")
@@ -98,9 +99,12 @@ type acknowledge struct {
 	resolved []resolved
 	poison   *Message // what the decision will file; nil: not read yet
 	poisonAt int64
-	known    [][]int64 // by item: offsets that the ack index knows; nil: not asked yet
-	knownAt  uint32    // version of the cursor that known was asked for
-	goneAt   int64     // offset of a poison message found to be gone, -1 for none
+	known    [][]int64    // by item: offsets that the ack index knows; nil: not asked yet
+	knownAt  uint32       // version of the cursor that known was asked for
+	goneAt   int64        // offset of a poison message found to be gone, -1 for none
+	leaseID  string       // the lease that the acks are under, "" for none
+	decision decision     // valid once decideLocked has said so
+	need     func() error // what a transaction has to read for it first
 
 	ticket   journal.Ticket // of the decision, if decided
 	decided  bool
@@ -118,20 +122,9 @@ func (a *acknowledge) refuse(text string) {
 // without it where memory does not know enough, and starts over if the cursor has
 // changed in between.
 func (a *acknowledge) run(t Tenant, group string) error {
-	id, err := uuid.Parse(a.acks[a.items[0]].PartitionID)
-	if err != nil {
-		a.refuse(errPartitionID)
-		return nil
-	}
-	number, _ := partitionNumber(a.b.directory, id)
-	p := a.b.partitions.get(number)
-	if p == nil || p.hidden || p.queue.tenant != t || partitionID(a.b.directory, p.number) != id {
-		a.refuse(errConsumerNotFound)
-		return nil
-	}
-	a.p, a.g = p, p.queue.group(group)
-	if a.g == nil {
-		a.refuse(errConsumerNotFound)
+	var refusal string
+	if a.p, a.g, refusal = a.b.ackTarget(t, a.acks[a.items[0]].PartitionID, group); refusal != "" {
+		a.refuse(refusal)
 		return nil
 	}
 	for {
@@ -145,33 +138,70 @@ func (a *acknowledge) run(t Tenant, group string) error {
 	}
 }
 
+// ackTarget returns the partition and the group that an acknowledgement names, or why
+// there are none.
+func (b *Broker) ackTarget(t Tenant, partition, group string) (p *partition, g *group, refusal string) {
+	id, err := uuid.Parse(partition)
+	if err != nil {
+		return nil, nil, errPartitionID
+	}
+	number, _ := partitionNumber(b.directory, id)
+	p = b.partitions.get(number)
+	if p == nil || p.hidden || p.queue.tenant != t || partitionID(b.directory, p.number) != id {
+		return nil, nil, errConsumerNotFound
+	}
+	if g = p.queue.group(group); g == nil {
+		return nil, nil, errConsumerNotFound
+	}
+	return p, g, ""
+}
+
 // attempt decides and applies, or returns what has to be read first.
 func (a *acknowledge) attempt() (need func() error, err error) {
 	p := a.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.queue.deleted.Load() || !a.findCursorLocked(&err) || err != nil {
-		a.refuse(errConsumerNotFound)
+	ok, err := a.findLocked()
+	if !ok || err != nil {
 		return nil, err
 	}
 	if !a.leaseHoldsLocked() {
 		a.refuse(errLeaseInvalid)
 		return nil, nil
 	}
-	if need := a.resolveLocked(); need != nil {
+	if need := a.decideLocked(); need != nil {
 		return need, nil
+	}
+	a.applyLocked(&a.decision)
+	return nil, nil
+}
+
+// findLocked finds the cursor that the acks are for, or refuses them.
+func (a *acknowledge) findLocked() (ok bool, err error) {
+	if a.p.queue.deleted.Load() || !a.findCursorLocked(&err) || err != nil {
+		a.refuse(errConsumerNotFound)
+		return false, err
+	}
+	return true, nil
+}
+
+// decideLocked makes the decision and fills the results, or returns what has to be read
+// first.
+func (a *acknowledge) decideLocked() (need func() error) {
+	if need := a.resolveLocked(); need != nil {
+		return need
 	}
 	signal, _ := lowestSignal(a.resolved)
 	a.state.gone = a.goneAt >= 0 && signal == a.goneAt
 	d := decide(a.state, a.resolved)
 	if d.file && (a.poison == nil || a.poisonAt != d.poison) {
-		return a.readPoison(d.poison, p.viewLocked(), p.hwm), nil
+		return a.readPoison(d.poison, a.p.viewLocked(), a.p.hwm)
 	}
 	for n, i := range a.items {
 		a.results[i] = d.outcome(a.state, a.resolved[n])
 	}
-	a.applyLocked(&d)
-	return nil, nil
+	a.decision = d
+	return nil
 }
 
 // findCursorLocked finds the group's cursor. A group has one in every partition that its
@@ -195,11 +225,10 @@ func (a *acknowledge) findCursorLocked(err *error) bool {
 
 // leaseHoldsLocked checks the lease that the acks name, if they name one.
 func (a *acknowledge) leaseHoldsLocked() bool {
-	text := a.acks[a.items[0]].LeaseID
-	if text == "" {
+	if a.leaseID == "" {
 		return true
 	}
-	id, err := uuid.Parse(text)
+	id, err := uuid.Parse(a.leaseID)
 	return err == nil && a.c.live(a.b.clock.mono()) && a.c.lease.id == id
 }
 
@@ -207,23 +236,16 @@ func (a *acknowledge) leaseHoldsLocked() bool {
 func (a *acknowledge) applyLocked(d *decision) {
 	b, p, c := a.b, a.p, a.c
 	a.decided = true
-	if d.committed == c.committed && !d.released {
+	if !d.changes(c) {
 		// Nothing changed, so nothing is written. But the answer may rest on a change
 		// of another ack that is still on its way to disk.
 		a.ticket = b.journal.Join()
 		return
 	}
-	c.version++
-	c.inflight++
-	c.commit(p, d.committed, b.clock.stamp())
-	c.retries = uint32(d.retries)
 	if d.released {
 		b.leases.Remove(c.lease.id, lease.Key{Partition: p.number, Group: c.group.number})
-		c.lease = nil
 	}
-	if d.completed {
-		c.attemptStart, c.attempt = -1, 0
-	}
+	c.apply(p, d, b.clock.stamp())
 	a.appended = true
 	if d.file {
 		a.ticket, a.filed = b.fileDeadLetterLocked(p, c, a.poison, a.errorText(d.poison), a.state.retries)
@@ -273,6 +295,7 @@ func (a *acknowledge) readPoison(offset int64, v view, limit int64) func() error
 		if err != nil {
 			return err
 		}
+		m.detach()
 		a.poison, a.poisonAt = &m, offset
 		if !ok {
 			a.poison, a.goneAt = nil, offset
@@ -281,31 +304,46 @@ func (a *acknowledge) readPoison(offset int64, v view, limit int64) func() error
 	}
 }
 
+// detach makes m independent of the batch that it was read from.
+func (m *Message) detach() {
+	m.TransactionID, m.Payload = bytes.Clone(m.TransactionID), bytes.Clone(m.Payload)
+	m.ProducerSub = bytes.Clone(m.ProducerSub)
+}
+
 // fileDeadLetterLocked writes the dead letter and the cursor that passes its message as
 // one entry. The payload goes to the queue's hidden partition, whose lock comes after
 // every other partition's.
 func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text string, retries int64) (t journal.Ticket, end int64) {
-	now := b.clock.stamp()
-	d := &record.DeadLetter{
-		ID: newID(now), Queue: p.queue.number, Partition: p.number, Group: c.group.number,
-		Retries: uint32(retries), MessageID: m.ID, CreatedMs: m.CreatedAtMs, FailedMs: now,
-		TransactionID: m.transactionID(), Error: text, GroupName: c.group.name,
-	}
 	h := b.ensureHidden(p.queue)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b.changed.partition(h) // before the letter: whoever takes that then has its payload
+	var frames []byte
+	if !h.announced {
+		frames = h.appendRecord(frames)
+	}
+	now := b.clock.stamp()
+	d := b.newDeadLetter(p, c, m, text, retries, now)
 	d.Offset = h.end
-	batch, at := b.deadLetterFrames(h, d, m, now)
-	frames := append(batch, c.appendRecord(nil, p, b.clock)...)
+	frames, payload := b.appendDeadLetter(frames, h, d, m, max(now, h.lastMs))
+	frames = c.appendRecord(frames, p, b.clock)
 	b.changed.cursor(p, c)
 	stored, ticket := b.journal.Append(frames, false)
 	if stored == nil {
 		return ticket, 0
 	}
 	h.announced = true
-	body := stored[at:]
-	h.growLocked(body[:batchLen(body)], 1, max(now, h.lastMs))
+	h.growPartsLocked(stored, []part{payload}, max(now, h.lastMs))
 	p.queue.dead.add(d, false)
 	return ticket, h.end
+}
+
+// newDeadLetter describes a message that is set aside; where its payload lies is for the
+// caller to say.
+func (b *Broker) newDeadLetter(p *partition, c *cursor, m *Message, text string, retries, now int64) *record.DeadLetter {
+	return &record.DeadLetter{
+		ID: newID(now), Queue: p.queue.number, Partition: p.number, Group: c.group.number,
+		Retries: uint32(retries), MessageID: m.ID, CreatedMs: m.CreatedAtMs, FailedMs: now,
+		TransactionID: m.transactionID(), Error: text, GroupName: c.group.name,
+	}
 }

@@ -44,7 +44,8 @@ type PushItem struct {
 	Queue         []byte
 	Partition     []byte
 	TransactionID []byte
-	Payload       []byte // one valid JSON value, surrounding white space removed
+	Payload       []byte    // one valid JSON value, surrounding white space removed
+	TraceID       uuid.UUID // zero: none
 }
 
 // PushStatus is the verdict on one item of a push.

@@ -301,12 +301,17 @@ func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.
 // settle ends the wait for a record of c and offers what is left.
 func (b *Broker) settle(p *partition, c *cursor) {
 	p.mu.Lock()
-	c.inflight--
-	offer := c.inflight == 0 && !p.queue.deleted.Load() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
+	offer := b.settleLocked(p, c)
 	p.mu.Unlock()
 	if offer {
 		c.group.ready.offer(p.index)
 	}
+}
+
+// settleLocked is settle without the offer, which it says whether to make.
+func (b *Broker) settleLocked(p *partition, c *cursor) (offer bool) {
+	c.inflight--
+	return c.inflight == 0 && !p.queue.deleted.Load() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
 }
 
 // damageLocked takes p out of service if err is a failed checksum.

@@ -59,6 +59,22 @@ func (c *cursor) commit(p *partition, committed, nowMs int64) {
 	c.committed, c.consumedMs = committed, nowMs
 }
 
+// apply makes a decision about p the state of c. Nothing is handed out until the record
+// of it is on disk, see settle. A released lease is for the caller to take out of the
+// table.
+func (c *cursor) apply(p *partition, d *decision, nowMs int64) {
+	c.version++
+	c.inflight++
+	c.commit(p, d.committed, nowMs)
+	c.retries = uint32(d.retries)
+	if d.released {
+		c.lease = nil
+	}
+	if d.completed {
+		c.attemptStart, c.attempt = -1, 0
+	}
+}
+
 func (c *cursor) appendRecord(dst []byte, p *partition, clk *clock) []byte {
 	r := c.record(p, clk)
 	return record.AppendCursor(dst, &r)

@@ -127,34 +127,21 @@ func (m *Message) transactionID() string {
 	return m.ID.String()
 }
 
-// deadLetterFrames encodes the payload's batch and the dead letter's record, and says
-// where the batch begins. The hidden partition is locked.
-func (b *Broker) deadLetterFrames(h *partition, d *record.DeadLetter, m *Message, now int64) (frames []byte, batchAt int) {
-	if !h.announced {
-		frames = h.appendRecord(frames)
-	}
-	start := len(frames)
-	frames = record.BeginFrame(frames, record.KindBatch)
-	batchAt = len(frames)
+// appendDeadLetter appends the payload's batch, at d.Offset of the hidden partition h,
+// and the dead letter's record, and says where the frame of the batch is. h is locked.
+func (b *Broker) appendDeadLetter(dst []byte, h *partition, d *record.DeadLetter, m *Message, stamp int64) ([]byte, part) {
+	start := len(dst)
+	dst = record.BeginFrame(dst, record.KindBatch)
 	raw := segment.AppendMessage(nil, &segment.Message{
 		TransactionID: []byte(d.TransactionID), Payload: m.Payload, ProducerSub: m.ProducerSub,
 	})
-	frames = segment.AppendBatch(frames, &segment.Header{Count: 1}, raw)
-	stamp := max(now, h.lastMs)
-	segment.Seal(frames[batchAt:], h.number, h.end, stamp, b.newBatchID(stamp, h.end))
-	frames = record.EndFrame(frames, start)
-	letter := record.AppendDeadLetter(nil, d)
-	b.changed.record(letter)
-	return append(frames, letter...), batchAt
-}
-
-// batchLen returns the length of the batch at the front of b, which was just encoded.
-func batchLen(b []byte) int {
-	h, err := segment.DecodeHeader(b)
-	if err != nil {
-		panic("BUG: broker: encoded batch does not decode: " + err.Error())
-	}
-	return h.Len()
+	dst = segment.AppendBatch(dst, &segment.Header{Count: 1}, raw)
+	segment.Seal(dst[start+record.FrameHeaderLen:], h.number, d.Offset, stamp, b.newBatchID(stamp, d.Offset))
+	dst = record.EndFrame(dst, start)
+	payload := part{start, len(dst), 1}
+	dst = record.AppendDeadLetter(dst, d)
+	b.changed.record(dst[payload.end:])
+	return dst, payload
 }
 
 // maxDeadLetterPage bounds a page of dead letters; so does Options.MaxAnswerBytes.

@@ -88,6 +88,9 @@ func decide(s cursorState, items []resolved) decision {
 	return d
 }
 
+// changes reports whether the decision changes anything about c.
+func (d *decision) changes(c *cursor) bool { return d.committed != c.committed || d.released }
+
 // setAside passes the message at offset.
 func (d *decision) setAside(offset int64) {
 	d.poison, d.committed = offset, offset

@@ -30,6 +30,8 @@ type partition struct {
 
 	startMs, filedMs, lastMs int64 // append times of start, of filedEnd-1, of end-1
 
+	unpublished *share // of transactions that are not visible yet, oldest first
+
 	tail       [][]byte // encoded batches from filedEnd to end
 	newest     index.Pointer
 	filedBytes int64

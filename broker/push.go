@@ -229,11 +229,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 // appendLocked gives the encoded batches in s their offsets and appends them to p, as one
 // entry. On failure nothing has changed, and the ticket in s.last says why.
 func (b *Broker) appendLocked(s *pushState, p *partition, stamp int64, id uuid.UUID) bool {
-	offset := p.end
-	for _, part := range s.parts {
-		segment.Seal(s.frame[part.start+record.FrameHeaderLen:], p.number, offset, stamp, id)
-		offset += int64(part.count)
-	}
+	sealParts(s.frame, s.parts, p, stamp, id)
 	frames, prefix := s.frame, 0
 	if !p.announced || len(s.suffix) > 0 {
 		// The same entry creates the partition.
@@ -252,11 +248,24 @@ func (b *Broker) appendLocked(s *pushState, p *partition, stamp int64, id uuid.U
 		return false
 	}
 	p.announced = true
-	for _, part := range s.parts {
-		end := prefix + part.end
-		p.growLocked(stored[prefix+part.start+record.FrameHeaderLen:end:end], part.count, stamp)
-	}
+	p.growPartsLocked(stored[prefix:], s.parts, stamp)
 	return true
+}
+
+// sealParts gives encoded batches the next offsets of p, which is locked.
+func sealParts(frame []byte, parts []part, p *partition, stamp int64, id uuid.UUID) {
+	offset := p.end
+	for _, part := range parts {
+		segment.Seal(frame[part.start+record.FrameHeaderLen:], p.number, offset, stamp, id)
+		offset += int64(part.count)
+	}
+}
+
+// growPartsLocked adds sealed batches to the tail; their places are those in stored.
+func (p *partition) growPartsLocked(stored []byte, parts []part, stamp int64) {
+	for _, part := range parts {
+		p.growLocked(stored[part.start+record.FrameHeaderLen:part.end:part.end], part.count, stamp)
+	}
 }
 
 // growLocked adds an encoded batch to the tail.
@@ -270,9 +279,16 @@ func (p *partition) growLocked(batch []byte, count int, stamp int64) {
 	p.queue.noteStamp(stamp)
 }
 
-// publish makes everything below end visible: it is on disk.
+// publish makes everything below end visible: it is on disk. A transaction that has
+// stored something below end becomes visible first, with all that belongs to it.
 func (b *Broker) publish(p *partition, end int64) {
 	p.mu.Lock()
+	for p.unpublished != nil && p.unpublished.end <= end {
+		first := p.unpublished.of
+		p.mu.Unlock()
+		b.reveal(first)
+		p.mu.Lock()
+	}
 	first := p.hwm == 0
 	p.hwm = max(p.hwm, end)
 	p.mu.Unlock()

@@ -69,7 +69,13 @@ type part struct {
 
 // encode writes the frames of the batch's new items, without offset and time.
 func (s *pushState) encode(batch *pushBatch) {
-	s.raw, s.frame, s.parts = s.raw[:0], s.frame[:0], s.parts[:0]
+	s.frame, s.parts = s.frame[:0], s.parts[:0]
+	s.encodeNext(batch)
+}
+
+// encodeNext is encode behind the frames that are there already.
+func (s *pushState) encodeNext(batch *pushBatch) {
+	s.raw = s.raw[:0]
 	count := 0
 	for i := batch.first; i >= 0; i = s.next[i] {
 		if s.results[i].Status != itemNew {
@@ -80,7 +86,7 @@ func (s *pushState) encode(batch *pushBatch) {
 			s.endPart(count)
 			count = 0
 		}
-		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub}
+		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub, TraceID: it.TraceID}
 		if len(it.TransactionID) > 0 {
 			m.TransactionID = it.TransactionID
 		}

@@ -115,7 +115,7 @@ func (u *lookup) find(id string, committed int64) (offset int64, below bool) {
 // in it twice, which resolves to the first only.
 func (a *acknowledge) coversLease() bool {
 	l := a.c.lease
-	if l == nil || a.acks[a.items[0]].LeaseID == "" {
+	if l == nil || a.leaseID == "" {
 		return false
 	}
 	for n := range a.items {

@@ -27,6 +27,8 @@ type fake struct {
 	ackFn    func(group string, acks []broker.Ack, results []broker.AckResult) error
 	extendFn func(leaseID string, seconds int64) (int, time.Time, error)
 
+	transactFn func(x *broker.Transaction) (broker.TransactionResult, error)
+
 	current    *broker.QueueOptions // of the configured queue, nil: none
 	configured []broker.QueueOptions
 	queues     []broker.QueueInfo
@@ -77,6 +79,13 @@ func (f *fake) Acknowledge(_ broker.Tenant, group string, acks []broker.Ack, res
 		return f.ackFn(group, acks, results)
 	}
 	return f.err
+}
+
+func (f *fake) Transact(_ broker.Tenant, x *broker.Transaction) (broker.TransactionResult, error) {
+	if f.transactFn != nil {
+		return f.transactFn(x)
+	}
+	return broker.TransactionResult{}, f.err
 }
 
 func (f *fake) Extend(_ broker.Tenant, leaseID string, seconds int64) (int, time.Time, error) {

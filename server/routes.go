@@ -40,6 +40,7 @@ var routes = [...]route{
 	{"GET", "/api/v1/pop/queue/:queue/partition/:partition", readWrite, (*request).popPinned},
 	{"POST", "/api/v1/ack", readWrite, (*request).ack},
 	{"POST", "/api/v1/ack/batch", readWrite, (*request).ackBatch},
+	{"POST", "/api/v1/transaction", readWrite, (*request).transact},
 	{"POST", "/api/v1/lease/:leaseId/extend", readWrite, (*request).extend},
 	{"POST", "/api/v1/configure", readWrite, (*request).configure},
 

@@ -41,6 +41,7 @@ type Broker interface {
 	Pop(req *broker.PopRequest) (*broker.PopResult, error)
 	Release(leaseID uuid.UUID)
 	Acknowledge(t broker.Tenant, group string, acks []broker.Ack, results []broker.AckResult) error
+	Transact(t broker.Tenant, x *broker.Transaction) (broker.TransactionResult, error)
 	Extend(t broker.Tenant, leaseID string, seconds int64) (renewed int, earliest time.Time, err error)
 
 	Configure(t broker.Tenant, queue string,

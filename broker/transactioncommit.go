@@ -1,0 +1,198 @@
+package broker
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/broker/lease"
+	"github.com/skepmq/skep/log/record"
+)
+
+// sealed is what a lane was given under the locks.
+type sealed struct {
+	base, stamp int64
+	id          uuid.UUID
+}
+
+// move is a cursor that a transaction moves or whose lease it ends.
+type move struct {
+	a      *acknowledge
+	next   cursor // what it becomes
+	letter *record.DeadLetter
+}
+
+// grave is the hidden partition of a queue that gets dead letters.
+type grave struct {
+	h       *partition
+	stamp   int64
+	end     int64 // one past the last dead letter given a place
+	letters []*record.DeadLetter
+	parts   []part // of the entry
+}
+
+// commitLocked writes what was decided as one entry of the journal, and makes it the
+// state of the broker, not yet visible. The entry is whole on disk or absent, so is all
+// that the transaction does.
+func (tx *transaction) commitLocked() {
+	b := tx.b
+	x := &bundle{}
+	for _, a := range tx.acks {
+		if a.decision.changes(a.c) {
+			x.moves = append(x.moves, move{a: a})
+			if !a.c.group.announced.Load() {
+				b.announceGroup(a.c.group)
+			}
+		}
+	}
+	if len(tx.lanes) == 0 && len(x.moves) == 0 {
+		tx.ticket = b.journal.Join() // what it rests on must be on disk
+		return
+	}
+	tx.lockGraves(x)
+	defer tx.unlockGraves()
+	head := tx.markLocked(x)
+	entry := tx.entryLocked(x, head)
+	stored, ticket := b.journal.Append(entry, false)
+	tx.ticket = ticket
+	if stored == nil {
+		return // nothing has changed, and the ticket says why
+	}
+	tx.storeLocked(x, stored, len(head))
+	tx.shareLocked(x)
+	x.enlistLocked()
+	tx.bundle = x
+}
+
+// lockGraves locks the hidden partitions of the queues that get dead letters.
+func (tx *transaction) lockGraves(x *bundle) {
+	tx.graveOf = map[*queue]*grave{}
+	for i := range x.moves {
+		a := x.moves[i].a
+		if q := a.p.queue; a.decision.file && tx.graveOf[q] == nil {
+			tx.graveOf[q] = &grave{h: tx.b.ensureHidden(q)}
+			tx.graves = append(tx.graves, tx.graveOf[q])
+		}
+	}
+	slices.SortFunc(tx.graves, func(x, y *grave) int { return x.h.before(y.h) })
+	for _, g := range tx.graves {
+		g.h.mu.Lock()
+		g.end, g.stamp = g.h.end, max(tx.b.clock.stamp(), g.h.lastMs)
+	}
+}
+
+func (tx *transaction) unlockGraves() {
+	for _, g := range tx.graves {
+		g.h.mu.Unlock()
+	}
+}
+
+// markLocked lists what is about to change for the next checkpoint, and returns the
+// records of partitions that have none yet.
+func (tx *transaction) markLocked(x *bundle) (head []byte) {
+	b := tx.b
+	need := func(p *partition, always bool) {
+		if always || !p.announced {
+			b.changed.partition(p)
+		}
+		if !p.announced {
+			head = p.appendRecord(head)
+			p.announced = true // also if the append fails: then the journal has failed
+		}
+	}
+	for i := range tx.lanes {
+		need(tx.lanes[i].p, true)
+	}
+	for i := range x.moves {
+		need(x.moves[i].a.p, false)
+		b.changed.cursor(x.moves[i].a.p, x.moves[i].a.c)
+	}
+	for _, g := range tx.graves {
+		need(g.h, true)
+	}
+	return head
+}
+
+// entryLocked builds the entry: head, the batches, then cursors and dead letters.
+func (tx *transaction) entryLocked(x *bundle, head []byte) []byte {
+	b, s := tx.b, tx.s
+	now := b.clock.stamp()
+	for i := range tx.lanes {
+		l := &tx.lanes[i]
+		l.base, l.stamp = l.p.end, max(now, l.p.lastMs, l.q.floorMs.Load())
+		l.id = b.newBatchID(l.stamp, l.base)
+		sealParts(s.frame, l.parts, l.p, l.stamp, l.id)
+	}
+	entry := s.frame
+	if len(head) > 0 {
+		entry = append(head, s.frame...)
+	}
+	for i := range x.moves {
+		m := &x.moves[i]
+		a := m.a
+		m.next = *a.c
+		m.next.apply(a.p, &a.decision, now)
+		entry = m.next.appendRecord(entry, a.p, b.clock)
+		if a.decision.file {
+			entry = tx.buryLocked(m, entry, now)
+		}
+	}
+	return entry
+}
+
+// buryLocked appends the dead letter of m at the next place of its grave.
+func (tx *transaction) buryLocked(m *move, entry []byte, now int64) []byte {
+	a := m.a
+	g := tx.graveOf[a.p.queue]
+	m.letter = tx.b.newDeadLetter(a.p, a.c, a.poison, a.errorText(a.decision.poison), a.state.retries, now)
+	m.letter.Offset = g.end
+	entry, payload := tx.b.appendDeadLetter(entry, g.h, m.letter, a.poison, g.stamp)
+	g.end++
+	g.letters = append(g.letters, m.letter)
+	g.parts = append(g.parts, payload)
+	return entry
+}
+
+// storeLocked makes the entry that is on its way the state of the broker. Batches stand
+// behind head bytes of it.
+func (tx *transaction) storeLocked(x *bundle, stored []byte, head int) {
+	b := tx.b
+	for i := range tx.lanes {
+		l := &tx.lanes[i]
+		l.p.growPartsLocked(stored[head:], l.parts, l.stamp)
+		tx.s.settleStored(b, l.batch, l.p, l.base, l.stamp, l.id)
+		tx.s.settleRepeats(l.batch)
+	}
+	for i := range x.moves {
+		a := x.moves[i].a
+		if a.decision.released {
+			b.leases.Remove(a.c.lease.id, lease.Key{Partition: a.p.number, Group: a.c.group.number})
+		}
+		*a.c = x.moves[i].next
+	}
+	for _, g := range tx.graves {
+		g.h.growPartsLocked(stored, g.parts, g.stamp)
+		for _, d := range g.letters {
+			g.h.queue.dead.add(d, false)
+		}
+	}
+}
+
+// shareLocked lists the partitions that become visible together.
+func (tx *transaction) shareLocked(x *bundle) {
+	ends := map[*partition]int64{}
+	for i := range x.moves {
+		ends[x.moves[i].a.p] = 0
+	}
+	for i := range tx.lanes {
+		ends[tx.lanes[i].p] = tx.lanes[i].p.end
+	}
+	for _, p := range tx.partitions {
+		if end, ok := ends[p]; ok {
+			x.shares = append(x.shares, share{of: x, p: p, end: end})
+		}
+	}
+	for _, g := range tx.graves {
+		x.shares = append(x.shares, share{of: x, p: g.h, end: g.end})
+	}
+}
