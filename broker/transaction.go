@@ -76,7 +76,7 @@ func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 	s := pushPool.Get().(*pushState)
 	defer s.release()
 	s.items, s.results, s.sub = x.Pushes, r.Pushed, x.Sub
-	tx := &transaction{b: b, t: t, s: s}
+	tx := newTransaction(b, t, s)
 	tx.preparePushes()
 	tx.prepareAcks(x, r.Acked)
 	rollback, err := tx.run()
@@ -97,6 +97,8 @@ type transaction struct {
 	b *Broker
 	t Tenant
 	s *pushState // items, results and, from preparePushes on, the frames of all lanes
+
+	limit int64 // maxTransactionBytes, less in tests
 
 	lanes    []lane
 	acks     []*acknowledge // one a partition and group
@@ -120,6 +122,10 @@ type lane struct {
 	parts  []part     // of pushState.frame
 	hashed *partition // whose number is in the hashes of the items
 	sealed
+}
+
+func newTransaction(b *Broker, t Tenant, s *pushState) *transaction {
+	return &transaction{b: b, t: t, s: s, limit: maxTransactionBytes}
 }
 
 // preparePushes encodes the pushes. A transaction stores all of its items that do not
@@ -292,7 +298,7 @@ func (tx *transaction) read() (*Rollback, error) {
 		if a.poison != nil {
 			held += int64(len(a.poison.Payload))
 		}
-		if held > maxTransactionBytes {
+		if held > tx.limit {
 			return &Rollback{RollbackTooLarge, errTooLarge}, nil
 		}
 	}

@@ -72,7 +72,7 @@ func (tx *transaction) decideAcksLocked() (v verdict) {
 			size += int64(len(a.poison.Payload))
 		}
 	}
-	if size > maxTransactionBytes {
+	if size > tx.limit {
 		return verdict{rollback: &Rollback{RollbackTooLarge, errTooLarge}}
 	}
 	return v

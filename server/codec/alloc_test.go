@@ -15,6 +15,8 @@ func TestAllocations(t *testing.T) {
 		escaped = []byte(`{"items":[{"queue":"a\/b","partition":"\u00e4","transactionId":"\n","payload":` + string(nestedValue(200)) + `}]}`)
 		ack     = []byte(`{"transactionId":"t","partitionId":"p","leaseId":"l","status":"completed","error":null}`)
 		acks    = []byte(`{"consumerGroup":"g","acknowledgments":[{"transactionId":"t\n","status":"ok"},{"transactionId":"u"}]}`)
+		x       Transaction
+		bundle  = []byte(`{"operations":[{"type":"ack","transactionId":"t\n","leaseId":"l"},{"type":"push","items":[{"queue":"q","traceId":"x"},{"queue":"a\/b"}]}],"requiredLeases":["l"]}`)
 		extend  = []byte(`{"seconds":5}`)
 		query   = []byte("batch=100&wait=true&consumerGroup=a%20b+c")
 		segment = []byte("orders")
@@ -28,6 +30,7 @@ func TestAllocations(t *testing.T) {
 		{"push with escapes and depth", func() bool { return push.Decode(escaped) == nil }},
 		{"ack", func() bool { _, err := DecodeAck(ack); return err == nil }},
 		{"ack batch", func() bool { return batch.Decode(acks) == nil }},
+		{"transaction", func() bool { return x.Decode(bundle) == nil }},
 		{"valid", func() bool { return Valid(body) == nil }},
 		{"extend", func() bool { return DecodeExtend(extend) == 5 }},
 		{"query", func() bool {
