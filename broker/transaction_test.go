@@ -2,7 +2,9 @@ package broker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -346,5 +348,64 @@ func watchBoth(t *testing.T, done *atomic.Bool, first, second func() []string) {
 				return
 			}
 		}
+	}
+}
+
+// Nobody finds one queue of a transaction before the other is among the candidates of
+// every group: partitions are offered under the locks.
+func TestRevealOffersUnderTheLocks(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	l := &ledger{b: b}
+	if err := errors.Join(l.push("a", "p", "old"), l.push("q", "p", "old")); err != nil {
+		t.Fatal(err)
+	}
+	popAll(t, b, PopRequest{Group: "g", Batch: 1})
+	tx := begun(t, b, pushing("a", "1"), pushing("q", "1"))
+	if err := tx.ticket.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	g, a := b.queue(DefaultTenant, "q").group("g"), b.queue(DefaultTenant, "a").partition("p")
+	g.ready.mu.Lock() // so nothing can be offered
+	revealed := make(chan struct{})
+	go func() {
+		defer close(revealed)
+		b.reveal(tx.bundle)
+	}()
+	for held := 0; held < 1000; runtime.Gosched() {
+		if !a.mu.TryLock() {
+			held++
+			continue
+		}
+		if a.hwm > 1 {
+			t.Error("visible in one queue and not offered in the other")
+			held = 1000
+		}
+		a.mu.Unlock()
+	}
+	g.ready.mu.Unlock()
+	<-revealed
+}
+
+// A dead letter whose payload is gone rolls back, and the lease stays.
+func TestTransactionPoisonIsGone(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	l := &ledger{b: b}
+	if err := l.push("q", "p", "0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	_, res := popAll(t, b, PopRequest{Partition: "p", Pinned: true, Batch: 2})
+	p := b.queue(DefaultTenant, "q").partition("p")
+	p.mu.Lock()
+	p.start = 1 // as retention leaves it
+	p.mu.Unlock()
+	ack := Ack{TransactionID: "0", PartitionID: res.Parts[0].PartitionID.String(), LeaseID: res.LeaseID.String(), Status: AckDeadLetter}
+	x := Transaction{Acks: []Ack{ack}, Groups: []string{""}, Pushes: []PushItem{pushing("out", "1")}}
+	r, err := b.Transact(DefaultTenant, &x)
+	if want := (Rollback{RollbackAck, "QTXN ack refused: dlq rejected; transaction rolled back"}); err != nil || r.Rollback == nil || *r.Rollback != want {
+		t.Fatalf("%+v, %v", r.Rollback, err)
+	}
+	x.Acks[0].TransactionID, x.Acks[0].Status = "1", AckCompleted
+	if r, err := b.Transact(DefaultTenant, &x); err != nil || r.Rollback != nil {
+		t.Fatalf("%+v, %v", r.Rollback, err)
 	}
 }

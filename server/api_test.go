@@ -360,6 +360,7 @@ func TestFailures(t *testing.T) {
 			{"POST", "/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`},
 			{"GET", "/api/v1/pop/queue/q", ""},
 			{"POST", "/api/v1/ack", `{"transactionId":"t"}`},
+			{"POST", "/api/v1/transaction", `{"operations":[]}`},
 			{"POST", "/api/v1/lease/l/extend", ""},
 			{"POST", "/api/v1/configure", `{"queue":"q"}`},
 			{"GET", "/api/v1/resources/queues", ""},

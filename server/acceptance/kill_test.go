@@ -66,6 +66,21 @@ func TestM904Kill(t *testing.T) {
 
 func (w *world) killUnderLoad(lanes []*lane) {
 	w.t.Helper()
+	child := w.startChild()
+	var acks atomic.Int64
+	enough := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, l := range lanes {
+		wg.Go(func() { w.produce(l) })
+		wg.Go(func() { w.consume(l, &acks, enough) })
+	}
+	<-enough
+	w.kill(child, &wg)
+}
+
+// startChild serves the directory from a process of its own, and lets w talk to that.
+func (w *world) startChild() *exec.Cmd {
+	w.t.Helper()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childVariable+"="+w.dir)
 	child.Stderr = os.Stderr
@@ -81,18 +96,16 @@ func (w *world) killUnderLoad(lanes []*lane) {
 		w.t.Fatal(err)
 	}
 	w.client = clientOf(func() (net.Conn, error) { return net.Dial("tcp", strings.TrimSpace(address)) })
-	var acks atomic.Int64
-	enough := make(chan struct{})
-	var wg sync.WaitGroup
-	for _, l := range lanes {
-		wg.Go(func() { w.produce(l) })
-		wg.Go(func() { w.consume(l, &acks, enough) })
-	}
-	<-enough
+	return child
+}
+
+// kill kills the process and waits for those who talk to it.
+func (w *world) kill(child *exec.Cmd, talking *sync.WaitGroup) {
+	w.t.Helper()
 	if err := child.Process.Kill(); err != nil {
 		w.t.Fatal(err)
 	}
-	wg.Wait()
+	talking.Wait()
 	_ = child.Wait() // says that it was killed
 	w.client.CloseIdleConnections()
 }
