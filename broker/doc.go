@@ -21,6 +21,9 @@
 // consumer-offset log and the rest into the catalogue, and then drops the journal
 // generations that held them.
 //
+// Transact decides pushes and acks of many partitions under all their locks, writes one
+// entry, and shows what it has stored at once; see type bundle.
+//
 // # Design
 //
 // Facts, not commands. The broker decides under its locks and writes down what it
@@ -43,6 +46,11 @@
 // Dead letters keep their payload in a hidden partition of their queue, so it is stored,
 // filed and checksummed like any message; what lists need of them is in memory.
 //
+// A transaction locks what it touches instead of logging an intent and undoing it. It
+// reads and creates without locks and then starts over, so locks are held for a decision
+// and an append, as by a push. What would need more, a two-phase protocol, is for
+// transactions over several brokers, and there are none.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.
@@ -63,15 +71,21 @@
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
 //	Broker.mu                  queues and groups by name and number
-//	partition.mu               everything of a partition, its cursors included
-//	hidden partition's mu      after the partition whose message is set aside
+//	partition.mu               everything of a partition, its cursors included; of
+//	                           several, by ascending number
+//	hidden partition's mu      after those whose messages are set aside; of several,
+//	                           by ascending number
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
 //	deadLetters.mu, wheel.mu, lease table, changes.mu, journal, dedup
 //	                           leaves: nothing is locked under them
 //
-// Broker.mu and partition.mu are never held together; nor are two partitions but for the
-// hidden one. No lock is held across a write, a sync, a channel send that could block, or
-// a request's answer. One exception reads under a lock: a push whose transaction id is
-// found in the index compares it with the stored message, which may be in a segment.
+// Broker.mu and partition.mu are never held together; several partitions only by
+// transactions, and by an ack that sets aside, which takes a hidden one as well. No lock
+// is held across a write, a sync, a channel send that could block, or a request's answer.
+// One exception reads under a lock: a push whose transaction id is found in the index
+// compares it with the stored message, which may be in a segment.
+//
+// Whoever raises a high watermark over another's transaction reveals that first, and
+// holds no lock when it begins to: see Broker.publish.
 package broker

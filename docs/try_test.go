@@ -218,7 +218,7 @@ func (r *reader) judge(path string, status int, answer []byte) {
 				r.t.Errorf("%s: refused: %s", path, answer)
 			}
 		}
-	case strings.Contains(path, "/extend"):
+	case strings.Contains(path, "/extend"), strings.HasSuffix(path, "/transaction"):
 		var verdict struct{ Success bool }
 		if r.decode(answer, &verdict); !verdict.Success {
 			r.t.Errorf("%s: refused: %s", path, answer)
