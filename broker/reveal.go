@@ -15,7 +15,7 @@ import "cmp"
 // bundles below it are too.
 type bundle struct {
 	shares   []share // in the order of locks
-	moves    []move
+	cursors  []cursorRef
 	revealed bool // guarded by the locks of all shares
 }
 
@@ -119,10 +119,9 @@ func (b *Broker) revealLocked(x *bundle) (first []*partition) {
 			g.ready.offer(s.p.index)
 		}
 	}
-	for i := range x.moves {
-		m := &x.moves[i]
-		if b.settleLocked(m.a.p, m.a.c) {
-			m.a.c.group.ready.offer(m.a.p.index)
+	for _, r := range x.cursors {
+		if b.settleLocked(r.p, r.c) {
+			r.c.group.ready.offer(r.p.index)
 		}
 	}
 	return first

@@ -106,6 +106,8 @@ type transaction struct {
 	fenced   bool           // a lease id came along
 	supplied map[uuid.UUID]bool
 
+	moves []move // of those acks that change a cursor
+
 	partitions []*partition // that exist, in the order of their locks
 	graves     []*grave     // locked after them, by commitLocked
 	graveOf    map[*queue]*grave

@@ -409,3 +409,19 @@ func TestTransactionPoisonIsGone(t *testing.T) {
 		t.Fatalf("%+v, %v", r.Rollback, err)
 	}
 }
+
+// Messages of a transaction keep who has sent them, and what they were traced by.
+func TestTransactionKeepsProducer(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	item := pushing("q", "1")
+	item.TraceID = newID(1)
+	if r, err := b.Transact(DefaultTenant, &Transaction{Pushes: []PushItem{item}, Sub: []byte("someone")}); err != nil || r.Rollback != nil {
+		t.Fatalf("%+v, %v", r.Rollback, err)
+	}
+	_, res := popAll(t, b, PopRequest{Batch: 1})
+	for m := range res.Parts[0].Messages() {
+		if string(m.ProducerSub) != "someone" || m.TraceID != item.TraceID {
+			t.Errorf("producer %q, trace %s", m.ProducerSub, m.TraceID)
+		}
+	}
+}

@@ -17,9 +17,8 @@ type sealed struct {
 
 // move is a cursor that a transaction moves or whose lease it ends.
 type move struct {
-	a      *acknowledge
-	next   cursor // what it becomes
-	letter *record.DeadLetter
+	a    *acknowledge
+	next cursor // what it becomes
 }
 
 // grave is the hidden partition of a queue that gets dead letters.
@@ -36,39 +35,37 @@ type grave struct {
 // that the transaction does.
 func (tx *transaction) commitLocked() {
 	b := tx.b
-	x := &bundle{}
 	for _, a := range tx.acks {
-		if a.decision.changes(a.c) {
-			x.moves = append(x.moves, move{a: a})
-			if !a.c.group.announced.Load() {
-				b.announceGroup(a.c.group)
-			}
+		if !a.decision.changes(a.c) {
+			continue
+		}
+		tx.moves = append(tx.moves, move{a: a})
+		if !a.c.group.announced.Load() {
+			b.announceGroup(a.c.group)
 		}
 	}
-	if len(tx.lanes) == 0 && len(x.moves) == 0 {
+	if len(tx.lanes) == 0 && len(tx.moves) == 0 {
 		tx.ticket = b.journal.Join() // what it rests on must be on disk
 		return
 	}
-	tx.lockGraves(x)
+	tx.lockGraves()
 	defer tx.unlockGraves()
-	head := tx.markLocked(x)
-	entry := tx.entryLocked(x, head)
-	stored, ticket := b.journal.Append(entry, false)
+	head := tx.markLocked()
+	stored, ticket := b.journal.Append(tx.entryLocked(head), false)
 	tx.ticket = ticket
 	if stored == nil {
 		return // nothing has changed, and the ticket says why
 	}
-	tx.storeLocked(x, stored, len(head))
-	tx.shareLocked(x)
-	x.enlistLocked()
-	tx.bundle = x
+	tx.storeLocked(stored, len(head))
+	tx.bundle = tx.bundleLocked()
+	tx.bundle.enlistLocked()
 }
 
 // lockGraves locks the hidden partitions of the queues that get dead letters.
-func (tx *transaction) lockGraves(x *bundle) {
+func (tx *transaction) lockGraves() {
 	tx.graveOf = map[*queue]*grave{}
-	for i := range x.moves {
-		a := x.moves[i].a
+	for i := range tx.moves {
+		a := tx.moves[i].a
 		if q := a.p.queue; a.decision.file && tx.graveOf[q] == nil {
 			tx.graveOf[q] = &grave{h: tx.b.ensureHidden(q)}
 			tx.graves = append(tx.graves, tx.graveOf[q])
@@ -88,33 +85,35 @@ func (tx *transaction) unlockGraves() {
 }
 
 // markLocked lists what is about to change for the next checkpoint, and returns the
-// records of partitions that have none yet.
-func (tx *transaction) markLocked(x *bundle) (head []byte) {
-	b := tx.b
-	need := func(p *partition, always bool) {
-		if always || !p.announced {
-			b.changed.partition(p)
+// records of partitions that have none yet. The hidden ones are listed before their dead
+// letters: whoever takes those then has their payloads.
+func (tx *transaction) markLocked() (head []byte) {
+	announce := func(p *partition) {
+		if p.announced {
+			return
 		}
-		if !p.announced {
-			head = p.appendRecord(head)
-			p.announced = true // also if the append fails: then the journal has failed
-		}
+		tx.b.changed.partition(p)
+		head = p.appendRecord(head)
+		p.announced = true // if the append fails, so has the journal, for good
 	}
 	for i := range tx.lanes {
-		need(tx.lanes[i].p, true)
+		tx.b.changed.partition(tx.lanes[i].p)
+		announce(tx.lanes[i].p)
 	}
-	for i := range x.moves {
-		need(x.moves[i].a.p, false)
-		b.changed.cursor(x.moves[i].a.p, x.moves[i].a.c)
+	for i := range tx.moves {
+		a := tx.moves[i].a
+		announce(a.p)
+		tx.b.changed.cursor(a.p, a.c)
 	}
 	for _, g := range tx.graves {
-		need(g.h, true)
+		tx.b.changed.partition(g.h)
+		announce(g.h)
 	}
 	return head
 }
 
 // entryLocked builds the entry: head, the batches, then cursors and dead letters.
-func (tx *transaction) entryLocked(x *bundle, head []byte) []byte {
+func (tx *transaction) entryLocked(head []byte) []byte {
 	b, s := tx.b, tx.s
 	now := b.clock.stamp()
 	for i := range tx.lanes {
@@ -127,35 +126,33 @@ func (tx *transaction) entryLocked(x *bundle, head []byte) []byte {
 	if len(head) > 0 {
 		entry = append(head, s.frame...)
 	}
-	for i := range x.moves {
-		m := &x.moves[i]
-		a := m.a
-		m.next = *a.c
-		m.next.apply(a.p, &a.decision, now)
-		entry = m.next.appendRecord(entry, a.p, b.clock)
-		if a.decision.file {
-			entry = tx.buryLocked(m, entry, now)
+	for i := range tx.moves {
+		m := &tx.moves[i]
+		m.next = *m.a.c
+		m.next.apply(m.a.p, &m.a.decision, now)
+		entry = m.next.appendRecord(entry, m.a.p, b.clock)
+		if m.a.decision.file {
+			entry = tx.buryLocked(m.a, entry, now)
 		}
 	}
 	return entry
 }
 
-// buryLocked appends the dead letter of m at the next place of its grave.
-func (tx *transaction) buryLocked(m *move, entry []byte, now int64) []byte {
-	a := m.a
+// buryLocked appends the dead letter of a at the next place of its grave.
+func (tx *transaction) buryLocked(a *acknowledge, entry []byte, now int64) []byte {
 	g := tx.graveOf[a.p.queue]
-	m.letter = tx.b.newDeadLetter(a.p, a.c, a.poison, a.errorText(a.decision.poison), a.state.retries, now)
-	m.letter.Offset = g.end
-	entry, payload := tx.b.appendDeadLetter(entry, g.h, m.letter, a.poison, g.stamp)
+	d := tx.b.newDeadLetter(a.p, a.c, a.poison, a.errorText(a.decision.poison), a.state.retries, now)
+	d.Offset = g.end
+	entry, payload := tx.b.appendDeadLetter(entry, g.h, d, a.poison, g.stamp)
 	g.end++
-	g.letters = append(g.letters, m.letter)
+	g.letters = append(g.letters, d)
 	g.parts = append(g.parts, payload)
 	return entry
 }
 
 // storeLocked makes the entry that is on its way the state of the broker. Batches stand
 // behind head bytes of it.
-func (tx *transaction) storeLocked(x *bundle, stored []byte, head int) {
+func (tx *transaction) storeLocked(stored []byte, head int) {
 	b := tx.b
 	for i := range tx.lanes {
 		l := &tx.lanes[i]
@@ -163,12 +160,12 @@ func (tx *transaction) storeLocked(x *bundle, stored []byte, head int) {
 		tx.s.settleStored(b, l.batch, l.p, l.base, l.stamp, l.id)
 		tx.s.settleRepeats(l.batch)
 	}
-	for i := range x.moves {
-		a := x.moves[i].a
+	for i := range tx.moves {
+		a := tx.moves[i].a
 		if a.decision.released {
 			b.leases.Remove(a.c.lease.id, lease.Key{Partition: a.p.number, Group: a.c.group.number})
 		}
-		*a.c = x.moves[i].next
+		*a.c = tx.moves[i].next
 	}
 	for _, g := range tx.graves {
 		g.h.growPartsLocked(stored, g.parts, g.stamp)
@@ -178,11 +175,14 @@ func (tx *transaction) storeLocked(x *bundle, stored []byte, head int) {
 	}
 }
 
-// shareLocked lists the partitions that become visible together.
-func (tx *transaction) shareLocked(x *bundle) {
+// bundleLocked lists what becomes visible together.
+func (tx *transaction) bundleLocked() *bundle {
+	x := &bundle{}
 	ends := map[*partition]int64{}
-	for i := range x.moves {
-		ends[x.moves[i].a.p] = 0
+	for i := range tx.moves {
+		a := tx.moves[i].a
+		x.cursors = append(x.cursors, cursorRef{a.p, a.c})
+		ends[a.p] = 0
 	}
 	for i := range tx.lanes {
 		ends[tx.lanes[i].p] = tx.lanes[i].p.end
@@ -195,4 +195,5 @@ func (tx *transaction) shareLocked(x *bundle) {
 	for _, g := range tx.graves {
 		x.shares = append(x.shares, share{of: x, p: g.h, end: g.end})
 	}
+	return x
 }
