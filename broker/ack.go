@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/google/uuid"
@@ -136,6 +137,15 @@ func (a *acknowledge) run(t Tenant, group string) error {
 	}
 	for {
 		need, err := a.attempt()
+		if errors.Is(err, errGroupGone) {
+			// A seek has put another group in its place, or it is deleted.
+			if a.g = p.queue.group(group); a.g == nil {
+				a.refuse(errConsumerNotFound)
+				return nil
+			}
+			a.known, a.poison, a.goneAt = nil, nil, -1
+			continue
+		}
 		if need == nil || err != nil {
 			return err
 		}
@@ -150,6 +160,9 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	p := a.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if a.g.deleted.Load() {
+		return nil, errGroupGone
+	}
 	if p.queue.deleted.Load() || !a.findCursorLocked(&err) || err != nil {
 		a.refuse(errConsumerNotFound)
 		return nil, err

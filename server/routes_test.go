@@ -89,6 +89,11 @@ func TestAccess(t *testing.T) {
 		"POST /api/v1/ack/batch": readWrite, "POST /api/v1/lease/:leaseId/extend": readWrite, "POST /api/v1/configure": readWrite,
 		"GET /api/v1/resources/queues": readOnly, "GET /api/v1/resources/queues/:queue": readOnly,
 		"GET /api/v1/resources/queues/:queue/depth": readOnly, "DELETE /api/v1/resources/queues/:queue": adminOnly,
+		"GET /api/v1/consumer-groups": readOnly, "GET /api/v1/consumer-groups/lagging": readOnly, "GET /api/v1/consumer-groups/:group": readOnly,
+		"DELETE /api/v1/consumer-groups/:group": adminOnly, "DELETE /api/v1/consumer-groups/:group/queues/:queue": adminOnly,
+		"POST /api/v1/consumer-groups/:group/subscription": readWrite, "POST /api/v1/consumer-groups/:group/queues/:queue/seek": readWrite,
+		"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek": readWrite,
+
 		"GET /api/v1/dlq": readOnly, "DELETE /api/v1/dlq": adminOnly, "POST /api/v1/dlq/:id/replay": readWrite,
 		"DELETE /api/v1/messages/:partitionId/:transactionId":     readWrite,
 		"POST /api/v1/messages/:partitionId/:transactionId/retry": readWrite,
