@@ -52,7 +52,7 @@ func (b *Broker) lockPlaced(p *partition, groups []*group) {
 		committed, err := b.offsetAt(v, end, at.instantMs)
 		p.mu.Lock()
 		if err != nil {
-			if b.damageLocked(p, err); !p.damaged {
+			if err = b.damageLocked(p, err); !p.damaged {
 				b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("place of a group not found")
 			}
 			return

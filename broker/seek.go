@@ -81,12 +81,10 @@ func (b *Broker) SeekPartition(t Tenant, name, queueName, partitionName string, 
 		if p == nil {
 			return ErrPartitionNotFound
 		}
-		s := seeking{b: b, p: p, g: b.ensureGroup(q, name), to: to}
-		err := s.run()
-		if errors.Is(err, errGroupGone) {
-			continue
+		s := seeking{b: b, p: p, to: to}
+		if err := s.run(name); !errors.Is(err, errGroupGone) {
+			return err
 		}
-		return err
 	}
 }
 
@@ -99,11 +97,12 @@ type seeking struct {
 	to SeekTarget
 }
 
-func (s *seeking) run() error {
+func (s *seeking) run(group string) error {
 	committed, err := s.find()
 	if err != nil {
 		return err
 	}
+	s.g = s.b.ensureGroup(s.p.queue, group)
 	ticket, err := s.move(committed)
 	if err != nil {
 		return err
