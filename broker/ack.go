@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 
 	"github.com/google/uuid"
@@ -129,6 +130,13 @@ func (a *acknowledge) run(t Tenant, group string) error {
 	}
 	for {
 		need, err := a.attempt()
+		if errors.Is(err, errGroupGone) {
+			if !a.regroup() {
+				a.refuse(errConsumerNotFound)
+				return nil
+			}
+			continue
+		}
 		if need == nil || err != nil {
 			return err
 		}
@@ -136,6 +144,18 @@ func (a *acknowledge) run(t Tenant, group string) error {
 			return err
 		}
 	}
+}
+
+// regroup looks the group up again after a seek has put another in its place. ok is
+// false if it was deleted.
+func (a *acknowledge) regroup() (ok bool) {
+	g := a.p.queue.group(a.g.name)
+	if g == nil {
+		return false
+	}
+	a.g = g
+	a.known, a.poison, a.goneAt = nil, nil, -1
+	return true
 }
 
 // ackTarget returns the partition and the group that an acknowledgement names, or why
@@ -176,8 +196,12 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	return nil, nil
 }
 
-// findLocked finds the cursor that the acks are for, or refuses them.
+// findLocked finds the cursor that the acks are for, or refuses them. It is errGroupGone
+// that regroup has an answer to.
 func (a *acknowledge) findLocked() (ok bool, err error) {
+	if a.g.deleted.Load() {
+		return false, errGroupGone
+	}
 	if a.p.queue.deleted.Load() || !a.findCursorLocked(&err) || err != nil {
 		a.refuse(errConsumerNotFound)
 		return false, err

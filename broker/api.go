@@ -18,6 +18,8 @@ var (
 	ErrClosed = errors.New("broker: closed")
 	// ErrQueueNotFound names a queue that does not exist.
 	ErrQueueNotFound = errors.New("broker: queue not found")
+	// ErrPartitionNotFound names a partition that does not exist.
+	ErrPartitionNotFound = errors.New("broker: partition not found")
 	// ErrDeadLetterNotFound names a dead letter that does not exist (any more).
 	ErrDeadLetterNotFound = errors.New("broker: dead letter not found")
 	// ErrNoLabel refuses a discovery pop that names neither namespace nor task.

@@ -22,6 +22,8 @@ type changes struct {
 	deleted    []*queue
 	frames     []byte // records that go to the catalogue as they are: dead letters
 	entries    []dedup.Entry
+
+	deletedGroups []*group // their deletion is on its way to the journal, or there
 }
 
 type cursorRef struct {
@@ -75,6 +77,12 @@ func (ch *changes) deleteQueue(q *queue) {
 	ch.deleted = append(ch.deleted, q)
 }
 
+func (ch *changes) deleteGroup(g *group) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.deletedGroups = append(ch.deletedGroups, g)
+}
+
 func (ch *changes) record(frames []byte) {
 	if len(frames) == 0 {
 		return
@@ -102,6 +110,8 @@ type taken struct {
 	deleted    []*queue
 	frames     []byte
 	entries    []dedup.Entry
+
+	deletedGroups []*group
 }
 
 // take empties ch but for the transaction ids, which takeIDs takes when the tails are
@@ -109,9 +119,9 @@ type taken struct {
 func (ch *changes) take() taken {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil}
+	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil, ch.deletedGroups}
 	ch.partitions, ch.cursors, ch.queues, ch.groups = nil, nil, nil, nil
-	ch.deleted, ch.frames = nil, nil
+	ch.deleted, ch.frames, ch.deletedGroups = nil, nil, nil
 	return t
 }
 
@@ -145,6 +155,7 @@ func (ch *changes) giveBack(t taken) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.deleted = append(t.deleted, ch.deleted...)
+	ch.deletedGroups = append(t.deletedGroups, ch.deletedGroups...)
 	ch.frames = append(t.frames, ch.frames...)
 	ch.entries = append(t.entries, ch.entries...)
 }

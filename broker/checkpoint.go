@@ -157,7 +157,7 @@ func (b *Broker) capture(t *taken) captured {
 	for _, r := range t.cursors {
 		r.p.mu.Lock()
 		r.c.dirty = false
-		if !r.p.queue.deleted.Load() {
+		if !r.p.queue.deleted.Load() && !r.c.group.deleted.Load() {
 			c.cursors = append(c.cursors, r.c.record(r.p, b.clock))
 		}
 		r.p.mu.Unlock()
@@ -226,7 +226,7 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emi
 		}
 	}
 	for g := range t.groups {
-		if !g.queue.deleted.Load() {
+		if !g.queue.deleted.Load() && !g.deleted.Load() {
 			buf = g.appendRecord(buf)
 		}
 	}
@@ -251,8 +251,11 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emi
 	for _, q := range t.deleted {
 		buf = record.AppendQueueDeleted(buf, q.number)
 	}
-	// A queue deleted since the capture was left out above, and its tails and cursors
-	// with it. The deletion must be on disk before the Meta declares the journal filed
+	for _, g := range t.deletedGroups {
+		buf = g.appendDeletion(buf)
+	}
+	// A queue or group deleted since the capture was left out above, and its tails and
+	// cursors with it. The deletion must be on disk before the Meta declares the journal filed
 	// that still has them.
 	if err := b.journal.Flush(); err != nil {
 		return err
@@ -354,7 +357,7 @@ func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, erro
 		return buf, nil
 	}
 	buf = q.appendRecord(buf)
-	for _, g := range *q.groupList.Load() {
+	for _, g := range q.currentGroups() {
 		if g.announced.Load() {
 			buf = g.appendRecord(buf)
 		}
@@ -387,7 +390,7 @@ func (b *Broker) rewriteOffsets() error {
 			for _, p := range q.snapshot() {
 				p.mu.Lock()
 				for c := p.cursors; c != nil; c = c.next {
-					if c.group.announced.Load() {
+					if c.group.announced.Load() && !c.group.deleted.Load() {
 						cursors = append(cursors, c.record(p, b.clock))
 					}
 				}

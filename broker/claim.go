@@ -42,8 +42,13 @@ type claim struct {
 	moved    bool // the cursor was created or moved: wait for ticket before answering
 }
 
-// errRetry says that the cursor changed while messages were read.
-var errRetry = errors.New("cursor changed")
+var (
+	// errRetry says that the cursor changed while messages were read.
+	errRetry = errors.New("cursor changed")
+	// errGroupGone says that the group was deleted, or a seek has put another in its
+	// place. Whoever gets it looks for the group by its name again.
+	errGroupGone = errors.New("group deleted")
+)
 
 // run tries to claim. part is empty if there was nothing to take.
 func (cl *claim) run(b *Broker) (part PopPart, err error) {
@@ -71,6 +76,9 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 	defer p.mu.Unlock()
 	if p.queue.deleted.Load() {
 		return false, nil
+	}
+	if cl.g.deleted.Load() {
+		return false, errGroupGone
 	}
 	if p.damaged {
 		if cl.pinned {
@@ -123,11 +131,8 @@ func (b *Broker) sealEmptyLocked(p *partition, c *cursor) bool {
 
 // seedLocked returns where a group without a cursor starts in p.
 func (b *Broker) seedLocked(p *partition, at place) (committed int64, err error) {
-	if at.mode == modeAll {
-		return p.start - 1, nil
-	}
-	if p.lastMs < at.instantMs || p.start == p.end {
-		return p.end - 1, nil
+	if committed, known := p.seedLocked(at); known {
+		return committed, nil
 	}
 	return b.offsetAt(p.viewLocked(), p.end, at.instantMs)
 }
@@ -208,6 +213,9 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 	c.claiming = false
 	if p.queue.deleted.Load() {
 		return part, nil
+	}
+	if cl.g.deleted.Load() {
+		return part, errGroupGone
 	}
 	if readErr != nil {
 		err := b.damageLocked(p, readErr)

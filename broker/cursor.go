@@ -21,6 +21,9 @@ type cursor struct {
 	// version counts changes by others than the claim in progress, which starts over
 	// when it finds another version than it left.
 	version uint32
+	// nextMs is when the message at offset nextAt was stored, kept for whoever asks how
+	// long the group has been behind. 0: unknown.
+	nextAt, nextMs int64
 	// inflight counts decided changes whose record is not on disk yet. Nothing is
 	// handed out meanwhile: it would act on what a power cut could undo.
 	inflight uint32

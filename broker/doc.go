@@ -36,6 +36,17 @@
 // of a group that wants new messages only is chosen above every timestamp given out so
 // far in the queue, and later timestamps never fall below it.
 //
+// Where only the index of the segments can tell that place, who asks keeps it in memory as
+// a cursor, without a record.
+//
+// A seek of a whole queue is a new group of the same name. Its record says that the group
+// has been placed in every partition there is, and where; the same entry deletes the old
+// one. Group numbers are never used again, so whatever is on disk of the old cursors means
+// nothing from then on, and moving a group in a million partitions is one record. In
+// memory the old group is marked deleted, and then its cursors are taken out, one
+// partition at a time: who holds an old group in its hands finds the mark under the
+// partition's lock, and looks for the name again.
+//
 // Ready partitions. See type ready. Its invariant: a partition that has something for a
 // group, and whose cursor is not busy, is in the group's FIFO, or not yet scanned, or
 // being looked at, or the wheel will offer it.

@@ -13,6 +13,9 @@ const (
 	modeAll       uint8 = 0 // from the oldest retained message
 	modeNew       uint8 = 1 // from the first message after the registration
 	modeTimestamp uint8 = 2 // from the first batch at or after an instant
+	// modeNowhere is no subscription mode. The group's cursors were deleted and its
+	// registration kept: until its next contact it has no place.
+	modeNowhere uint8 = 3
 )
 
 // group is a consumer group of one queue: its subscription, the partitions that may have
@@ -27,6 +30,12 @@ type group struct {
 	// been met by pinned pops only; it starts at the oldest message.
 	sub       atomic.Pointer[subscription]
 	announced atomic.Bool // its record is in the journal
+	// deleted is set under the queue's lock when the record of the deletion is in the
+	// journal, and looked at under the lock of whichever partition is to be worked on:
+	// whoever has deleted the group walks over them all afterwards.
+	deleted atomic.Bool
+	// placing says that a seek's record is on its way. What is popped waits for it.
+	placing atomic.Bool
 
 	ready ready
 }
@@ -51,10 +60,16 @@ type place struct {
 // yet: it has no registration, and no seek has placed it there.
 func (s *subscription) start(partition uint64) (at place, ok bool) {
 	if partition < s.placedBelow {
-		return s.placed, true
+		return s.placed, s.placed.mode != modeNowhere
 	}
 	return s.place, s.registered
 }
+
+// dormant reports whether the registration awaits the group's next contact.
+func (s *subscription) dormant() bool { return s.placed.mode == modeNowhere }
+
+// settled reports whether the group needs no registering.
+func (s *subscription) settled() bool { return s.registered && !s.dormant() }
 
 func newGroup(q *queue, number uint32, name string, createdMs int64) *group {
 	g := &group{queue: q, number: number, name: name, createdMs: createdMs}

@@ -40,7 +40,7 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 	now := b.clock.mono()
 	groups := *q.groupList.Load()
 	for _, p := range q.snapshot() {
-		p.mu.Lock()
+		b.lockPlaced(p, groups)
 		if !p.announced {
 			p.mu.Unlock()
 			continue // its first push is on the way, or failed
@@ -70,25 +70,16 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 	}
 	worst, leased := int64(-1), int64(0)
 	for _, g := range groups {
-		c := p.cursorLocked(g)
-		if c == nil {
-			// A subscription without a cursor owes what was stored since its instant:
-			// all, unless it is newer than the partition's last message.
-			if at, ok := g.sub.Load().start(p.number); ok && at.instantMs <= p.lastMs {
-				worst = pi.Total
-			}
-			continue
-		}
-		floor := max(c.committed, p.start-1)
-		worst = max(worst, p.hwm-1-floor)
-		if c.live(now) {
-			leased += c.lease.end - max(floor, c.lease.from-1)
+		if floor, c, ok := p.standingLocked(g); ok {
+			lag, out := p.owedLocked(floor, c, now)
+			worst = max(worst, lag)
+			leased += out
 		}
 	}
 	if worst < 0 {
 		worst = pi.Total
 	}
-	pi.Processing = min(max(leased, 0), worst)
+	pi.Processing = min(leased, worst)
 	pi.Pending = worst - pi.Processing
 	return pi
 }

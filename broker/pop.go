@@ -67,19 +67,13 @@ func (p *popper) try() (*PopResult, error) {
 	if !p.req.AutoAck {
 		res.LeaseID = newID(p.b.clock.stamp())
 	}
-	p.groups, p.queue, p.pin, p.moved, p.autos, p.full = nil, nil, nil, false, nil, false
-	var err error
-	switch {
-	case p.req.Discovery:
-		err = p.discover(res)
-	case p.req.Pinned:
-		err = p.popPinned(res)
-	default:
-		var g *group
-		if g, err = p.subscribe(p.ensureQueue()); err == nil {
-			p.groups = append(p.groups, g)
-			err = p.popGroup(res, g)
-		}
+	p.moved, p.autos, p.full = false, nil, false
+	err := p.look(res)
+	for errors.Is(err, errGroupGone) && len(res.Parts) == 0 {
+		err = p.look(res)
+	}
+	if errors.Is(err, errGroupGone) {
+		err = nil // what was taken before was the old group's, and so is its lease
 	}
 	if waitErr := p.settle(); waitErr != nil {
 		return nil, p.b.storageError(waitErr)
@@ -89,6 +83,23 @@ func (p *popper) try() (*PopResult, error) {
 		err = nil
 	}
 	return res, err
+}
+
+// look claims what the request asks for.
+func (p *popper) look(res *PopResult) error {
+	p.groups, p.queue, p.pin = nil, nil, nil
+	switch {
+	case p.req.Discovery:
+		return p.discover(res)
+	case p.req.Pinned:
+		return p.popPinned(res)
+	}
+	g, err := p.subscribe(p.ensureQueue())
+	if err != nil {
+		return err
+	}
+	p.groups = append(p.groups, g)
+	return p.popGroup(res, g)
 }
 
 // settle waits until what the attempt decided is on disk, where that was promised.
@@ -115,17 +126,27 @@ func (p *popper) ensureQueue() *queue {
 
 // subscribe returns the group, registered if it is a named one.
 func (p *popper) subscribe(q *queue) (*group, error) {
-	g := p.b.ensureGroup(q, p.name)
+	g := p.group(q)
 	if p.name == QueueMode {
 		if !q.announced.Load() {
 			p.note(p.b.announceQueue(q))
 		}
 		return g, nil
 	}
-	if !g.sub.Load().registered {
+	if !g.sub.Load().settled() {
 		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom))
 	}
 	return g, nil
+}
+
+// group returns the group of the request in q. What it delivers must not rest on a seek
+// that a power cut could undo.
+func (p *popper) group(q *queue) *group {
+	g := p.b.ensureGroup(q, p.name)
+	if g.placing.Load() {
+		p.note(p.b.journal.Join())
+	}
+	return g
 }
 
 func (p *popper) note(t journal.Ticket) { p.ticket, p.moved = t, true }
@@ -230,9 +251,12 @@ func (p *popper) popPinned(res *PopResult) error {
 		return nil
 	}
 	p.pin = at
-	g := p.b.ensureGroup(q, p.name)
+	g := p.group(q)
 	p.groups = append(p.groups, g)
 	sub := *g.sub.Load()
+	if sub.dormant() {
+		sub.placedBelow = 0 // by the stored subscription
+	}
 	if !sub.registered && p.name != QueueMode {
 		sub.place = p.b.placeOf(p.req.SubscriptionMode, p.req.SubscriptionFrom)
 		if sub.mode == modeNew {

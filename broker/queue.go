@@ -129,8 +129,12 @@ func (q *queue) addPartitionLocked(p *partition) {
 	q.byName[p.name] = p
 }
 
+// addGroupLocked makes g a group of q. While records are replayed a group may come after
+// its successor, which keeps the name: numbers only grow.
 func (q *queue) addGroupLocked(g *group) {
-	q.groups[g.name] = g
+	if named := q.groups[g.name]; named == nil || named.number < g.number {
+		q.groups[g.name] = g
+	}
 	list := append([]*group{}, *q.groupList.Load()...)
 	list = append(list, g)
 	q.groupList.Store(&list)

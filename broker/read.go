@@ -81,16 +81,19 @@ func (b *Broker) offsetAt(v view, end, instantMs int64) (committed int64, err er
 			return max(offset, v.start) - 1, nil
 		}
 	}
-	for _, batch := range v.tail {
-		h, err := segment.DecodeHeader(batch)
-		if err != nil {
-			return 0, err
-		}
-		if h.TimestampMs >= instantMs {
-			return h.BaseOffset - 1, nil
-		}
+	if i := tailTime(v.tail, instantMs); i < len(v.tail) {
+		h, err := segment.DecodeHeader(v.tail[i])
+		return h.BaseOffset - 1, err
 	}
 	return end - 1, nil
+}
+
+// tailTime returns the index of the first batch appended at or after an instant.
+func tailTime(tail [][]byte, instantMs int64) int {
+	return sort.Search(len(tail), func(i int) bool {
+		h, err := segment.DecodeHeader(tail[i])
+		return err != nil || h.TimestampMs >= instantMs
+	})
 }
 
 // Span is consecutive messages of one batch.

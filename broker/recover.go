@@ -276,6 +276,7 @@ func (r *recovery) restoreLeases() error {
 	now := r.b.clock.mono()
 	for _, q := range r.b.queues {
 		for _, p := range q.partitions {
+			p.dropGone()
 			for c := p.cursors; c != nil; c = c.next {
 				if c.lease == nil {
 					continue

@@ -76,6 +76,10 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 				b.changed.deleteQueue(b.byNumber[number])
 			}
 		}
+	case record.KindGroupDeleted:
+		if number, err := record.DecodeGroupDeleted(body); err == nil && b.groups[number] != nil {
+			b.changed.deleteGroup(b.groups[number])
+		}
 	case record.KindPartition:
 		if err := r.checkOwner(body); err != nil {
 			return err
@@ -204,6 +208,12 @@ func (r *recovery) apply(k record.Kind, body []byte) error {
 	case record.KindGroup:
 		d, err := record.DecodeGroup(body)
 		r.setGroup(&d)
+		return err
+	case record.KindGroupDeleted:
+		number, err := record.DecodeGroupDeleted(body)
+		if err == nil {
+			r.deleteGroup(number)
+		}
 		return err
 	case record.KindDeadLetter:
 		d, err := record.DecodeDeadLetter(body)

@@ -42,25 +42,35 @@ func (b *Broker) register(g *group, mode, from string) journal.Ticket {
 	q := g.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if g.sub.Load().registered || q.deleted.Load() {
+	sub := *g.sub.Load()
+	if sub.settled() || q.deleted.Load() || g.deleted.Load() {
 		return b.journal.Join()
 	}
-	sub := *g.sub.Load()
-	sub.registered, sub.place = true, b.placeOf(mode, from)
-	if sub.mode == modeNew {
-		// Above every message so far; floorMs keeps every later one at or above it.
-		sub.instantMs = max(b.clock.stamp(), q.newestMs.Load()+1)
-		raise(&q.floorMs, sub.instantMs)
+	if sub.dormant() {
+		sub.placedBelow, sub.placed = 0, place{} // the stored subscription decides again
+	} else {
+		sub.registered, sub.place = true, b.placeOf(mode, from)
+		if sub.mode == modeNew {
+			sub.instantMs = b.afterAllLocked(q)
+		}
 	}
 	g.sub.Store(&sub)
 	return b.announceGroupLocked(g)
+}
+
+// afterAllLocked returns an instant above every message so far; floorMs keeps every later
+// one at or above it.
+func (b *Broker) afterAllLocked(q *queue) int64 {
+	instantMs := max(b.clock.stamp(), q.newestMs.Load()+1)
+	raise(&q.floorMs, instantMs)
+	return instantMs
 }
 
 // announceGroup writes the record of a group that a pinned pop has met.
 func (b *Broker) announceGroup(g *group) {
 	g.queue.mu.Lock()
 	defer g.queue.mu.Unlock()
-	if !g.announced.Load() && !g.queue.deleted.Load() {
+	if !g.announced.Load() && !g.queue.deleted.Load() && !g.deleted.Load() {
 		b.announceGroupLocked(g)
 	}
 }

@@ -157,8 +157,8 @@ func (tx *transaction) prepareAcks(x *Transaction, results []AckResult) {
 		tx.supply(id)
 	}
 	type target struct {
-		p *partition
-		g *group
+		p     *partition
+		group string
 	}
 	var at *acknowledge
 	byTarget := map[target]*acknowledge{}
@@ -177,9 +177,9 @@ func (tx *transaction) prepareAcks(x *Transaction, results []AckResult) {
 				tx.refusal = refusal
 				return // nothing will be acknowledged
 			}
-			if at = byTarget[target{p, g}]; at == nil {
+			if at = byTarget[target{p, group}]; at == nil {
 				at = &acknowledge{b: tx.b, acks: x.Acks, results: results, goneAt: -1, p: p, g: g}
-				byTarget[target{p, g}] = at
+				byTarget[target{p, group}] = at
 				tx.acks = append(tx.acks, at)
 			}
 		}
@@ -247,6 +247,9 @@ func (tx *transaction) resolve() (missing bool) {
 		tx.partitions = append(tx.partitions, l.p)
 	}
 	for _, a := range tx.acks {
+		if a.g.deleted.Load() && !a.regroup() {
+			tx.refusal = errConsumerNotFound
+		}
 		tx.partitions = append(tx.partitions, a.p)
 	}
 	slices.SortFunc(tx.partitions, (*partition).before)

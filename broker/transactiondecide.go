@@ -1,12 +1,16 @@
 package broker
 
-import "github.com/google/uuid"
+import (
+	"errors"
+
+	"github.com/google/uuid"
+)
 
 // verdict is what decideLocked has found; the zero value lets the transaction commit.
 type verdict struct {
 	rollback *Rollback
 	err      error
-	stale    bool // a queue was deleted after it was found: look again
+	stale    bool // a queue or group was deleted after it was found: look again
 	unread   bool // some acks have to read first
 }
 
@@ -54,6 +58,8 @@ func (tx *transaction) decideAcksLocked() (v verdict) {
 	for _, a := range tx.acks {
 		ok, err := a.findLocked()
 		switch {
+		case errors.Is(err, errGroupGone):
+			return verdict{stale: true}
 		case err != nil:
 			return verdict{err: tx.b.damageLocked(a.p, err)}
 		case !ok:

@@ -28,63 +28,80 @@ func backlogOf(p *broker.PartitionInfo) backlog {
 	return backlog{p.Pending + p.Processing, p.Processing}
 }
 
-// depth answers GET /api/v1/resources/queues/:queue/depth, for autoscalers. The
-// numbers of one group are not kept apart, so asking for them is refused rather than
-// answered with those of another.
+// depth answers GET /api/v1/resources/queues/:queue/depth, for autoscalers: what the
+// slowest group has left, or the one that is asked for.
 func (r *request) depth() {
 	r.abandonBody()
 	q, ok := r.filters()
 	if !ok {
 		return
 	}
-	if q.text("group") != "" {
-		r.sendError(fasthttp.StatusBadRequest, "", "the depth of a single group is not available")
-		return
+	d := depth{queue: r.param(0), group: q.text("group")}
+	var err error
+	if d.group == "" {
+		_, d.partitions, err = r.broker.Queue(r.tenant, d.queue)
+	} else {
+		d.partitions, d.conflation, err = r.broker.Depth(r.tenant, d.queue, d.group)
 	}
-	queue, partitions, err := r.broker.Queue(r.tenant, r.param(0))
 	if err != nil {
 		r.fail(err)
 		return
 	}
-	sortPartitions(partitions)
-	r.send(fasthttp.StatusOK, appendDepth(r.answer(), queue.Name, partitions))
+	sortPartitions(d.partitions)
+	r.send(fasthttp.StatusOK, d.append(r.answer()))
 }
 
-func appendDepth(b []byte, queue string, partitions []broker.PartitionInfo) []byte {
+// depth is the answer of the route of that name.
+type depth struct {
+	queue, group string // no group: the slowest
+	conflation   bool
+	partitions   []broker.PartitionInfo
+}
+
+func (d *depth) append(b []byte) []byte {
 	var sum backlog
 	var pending, ready int64
-	for i := range partitions {
-		d := backlogOf(&partitions[i])
-		sum.pending += d.pending
-		sum.processing += d.processing
-		if d.pending > 0 {
+	for i := range d.partitions {
+		of := backlogOf(&d.partitions[i])
+		sum.pending += of.pending
+		sum.processing += of.processing
+		if of.pending > 0 {
 			pending++
 		}
-		if d.ready() > 0 {
+		if of.ready() > 0 {
 			ready++
 		}
 	}
+	// A group that conflates is owed one message for each partition.
+	effective := backlog{sum.pending, sum.processing}
+	if d.conflation {
+		effective = backlog{pending, pending - ready}
+	}
 	b = append(b, `{"queue":`...)
-	b = codec.AppendString(b, queue)
-	b = append(b, `,"group":null,`...)
+	b = codec.AppendString(b, d.queue)
+	b = append(b, `,"group":`...)
+	b = appendStringOrNull(b, d.group)
+	b = append(b, ',')
 	b = sum.append(b)
 	b = append(b, `,"partitionsPending":`...)
 	b = strconv.AppendInt(b, pending, 10)
 	b = append(b, `,"partitionsReady":`...)
 	b = strconv.AppendInt(b, ready, 10)
-	b = append(b, `,"conflation":false,"effectivePending":`...)
-	b = strconv.AppendInt(b, sum.pending, 10)
+	b = append(b, `,"conflation":`...)
+	b = strconv.AppendBool(b, d.conflation)
+	b = append(b, `,"effectivePending":`...)
+	b = strconv.AppendInt(b, effective.pending, 10)
 	b = append(b, `,"effectiveReady":`...)
-	b = strconv.AppendInt(b, sum.ready(), 10)
+	b = strconv.AppendInt(b, effective.ready(), 10)
 	b = append(b, `,"partitions":[`...)
-	for i := range partitions {
+	for i := range d.partitions {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `{"partition":`...)
-		b = codec.AppendString(b, partitions[i].Name)
+		b = codec.AppendString(b, d.partitions[i].Name)
 		b = append(b, ',')
-		b = backlogOf(&partitions[i]).append(b)
+		b = backlogOf(&d.partitions[i]).append(b)
 		b = append(b, '}')
 	}
 	return append(b, `]}`...)

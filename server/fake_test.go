@@ -35,6 +35,12 @@ type fake struct {
 	partitions []broker.PartitionInfo
 	existed    bool
 
+	groups      []broker.GroupInfo
+	lagging     []broker.LaggingPartition
+	groupQueues []broker.GroupQueue
+	conflation  bool
+	asked       string // of the groups, by the last call
+
 	letters []broker.DeadLetter
 	filter  broker.DeadLetterFilter
 	removed int
@@ -126,6 +132,47 @@ func (f *fake) Queue(_ broker.Tenant, name string) (broker.QueueInfo, []broker.P
 }
 
 func (f *fake) DeleteQueue(broker.Tenant, string) (bool, error) { return f.existed, f.err }
+
+func (f *fake) Depth(broker.Tenant, string, string) ([]broker.PartitionInfo, bool, error) {
+	return append([]broker.PartitionInfo(nil), f.partitions...), f.conflation, f.err
+}
+
+func (f *fake) Groups(broker.Tenant) ([]broker.GroupInfo, error) { return f.groups, f.err }
+
+func (f *fake) Lagging(_ broker.Tenant, minSeconds int64, limit int) ([]broker.LaggingPartition, error) {
+	f.asked = fmt.Sprint(minSeconds, limit)
+	return f.lagging, f.err
+}
+
+func (f *fake) Group(_ broker.Tenant, name string, offset, limit int) ([]broker.GroupQueue, error) {
+	f.asked = fmt.Sprint(name, offset, limit)
+	return f.groupQueues, f.err
+}
+
+func (f *fake) DeleteGroup(_ broker.Tenant, name, queue string, keep bool) (int, error) {
+	f.asked = fmt.Sprint(name, " ", queue, keep)
+	return f.removed, f.err
+}
+
+func (f *fake) DeleteGroups(_ broker.Tenant, name string, keep bool) (int, error) {
+	f.asked = fmt.Sprint(name, keep)
+	return f.removed, f.err
+}
+
+func (f *fake) MoveSubscription(_ broker.Tenant, name string, instantMs int64) (int, error) {
+	f.asked = fmt.Sprint(name, instantMs)
+	return f.removed, f.err
+}
+
+func (f *fake) Seek(_ broker.Tenant, name, queue string, to broker.SeekTarget) (int, error) {
+	f.asked = fmt.Sprint(name, " ", queue, to)
+	return f.removed, f.err
+}
+
+func (f *fake) SeekPartition(_ broker.Tenant, name, queue, partition string, to broker.SeekTarget) error {
+	f.asked = fmt.Sprint(name, " ", queue, " ", partition, to)
+	return f.err
+}
 
 func (f *fake) DeadLetters(_ broker.Tenant, filter broker.DeadLetterFilter) ([]broker.DeadLetter, error) {
 	f.filter = filter

@@ -166,7 +166,13 @@ func TestDepth(t *testing.T) {
 		`{"queue":"old","group":null,"pending":6,"processing":2,"ready":4,"partitionsPending":1,"partitionsReady":1,"conflation":false,"effectivePending":6,"effectiveReady":4,`+
 			`"partitions":[{"partition":"a","pending":6,"processing":2,"ready":4},{"partition":"b","pending":0,"processing":0,"ready":0}]}`)
 	check(t, c, "GET", "/api/v1/resources/queues/nope/depth", "", 404, `{"error":"Queue not found"}`)
-	check(t, c, "GET", "/api/v1/resources/queues/old/depth?group=g", "", 400, `{"error":"the depth of a single group is not available"}`)
+	check(t, c, "GET", "/api/v1/resources/queues/old/depth?group=g", "", 200,
+		`{"queue":"old","group":"g","pending":6,"processing":2,"ready":4,"partitionsPending":1,"partitionsReady":1,"conflation":false,"effectivePending":6,"effectiveReady":4,`+
+			`"partitions":[{"partition":"a","pending":6,"processing":2,"ready":4},{"partition":"b","pending":0,"processing":0,"ready":0}]}`)
+	f.conflation = true
+	check(t, c, "GET", "/api/v1/resources/queues/old/depth?group=g", "", 200,
+		`{"queue":"old","group":"g","pending":6,"processing":2,"ready":4,"partitionsPending":1,"partitionsReady":1,"conflation":true,"effectivePending":1,"effectiveReady":1,`+
+			`"partitions":[{"partition":"a","pending":6,"processing":2,"ready":4},{"partition":"b","pending":0,"processing":0,"ready":0}]}`)
 }
 
 func TestDeleteQueue(t *testing.T) {

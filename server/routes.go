@@ -49,6 +49,15 @@ var routes = [...]route{
 	{"DELETE", "/api/v1/resources/queues/:queue", adminOnly, (*request).deleteQueue},
 	{"GET", "/api/v1/resources/queues/:queue/depth", readOnly, (*request).depth},
 
+	{"GET", "/api/v1/consumer-groups", readOnly, (*request).listGroups},
+	{"GET", "/api/v1/consumer-groups/lagging", readOnly, (*request).listLagging},
+	{"GET", "/api/v1/consumer-groups/:group", readOnly, (*request).describeGroup},
+	{"DELETE", "/api/v1/consumer-groups/:group", adminOnly, (*request).deleteGroup},
+	{"POST", "/api/v1/consumer-groups/:group/subscription", readWrite, (*request).moveSubscription},
+	{"DELETE", "/api/v1/consumer-groups/:group/queues/:queue", adminOnly, (*request).deleteQueueGroup},
+	{"POST", "/api/v1/consumer-groups/:group/queues/:queue/seek", readWrite, (*request).seekQueue},
+	{"POST", "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", readWrite, (*request).seekPartition},
+
 	{"GET", "/api/v1/dlq", readOnly, (*request).listDeadLetters},
 	{"DELETE", "/api/v1/dlq", adminOnly, (*request).purgeDeadLetters},
 	{"POST", "/api/v1/dlq/:id/replay", readWrite, (*request).replayDeadLetter},

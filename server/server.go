@@ -49,6 +49,16 @@ type Broker interface {
 	Queues(t broker.Tenant) ([]broker.QueueInfo, error)
 	Queue(t broker.Tenant, name string) (broker.QueueInfo, []broker.PartitionInfo, error)
 	DeleteQueue(t broker.Tenant, name string) (existed bool, err error)
+	Depth(t broker.Tenant, queue, group string) (partitions []broker.PartitionInfo, conflation bool, err error)
+
+	Groups(t broker.Tenant) ([]broker.GroupInfo, error)
+	Lagging(t broker.Tenant, minSeconds int64, limit int) ([]broker.LaggingPartition, error)
+	Group(t broker.Tenant, name string, offset, limit int) ([]broker.GroupQueue, error)
+	DeleteGroup(t broker.Tenant, name, queue string, keep bool) (cursors int, err error)
+	DeleteGroups(t broker.Tenant, name string, keep bool) (cursors int, err error)
+	MoveSubscription(t broker.Tenant, name string, instantMs int64) (queues int, err error)
+	Seek(t broker.Tenant, name, queue string, to broker.SeekTarget) (partitions int, err error)
+	SeekPartition(t broker.Tenant, name, queue, partition string, to broker.SeekTarget) error
 
 	DeadLetters(t broker.Tenant, f broker.DeadLetterFilter) ([]broker.DeadLetter, error)
 	DeleteDeadLetter(t broker.Tenant, partitionID uuid.UUID, transactionID string) (removed int, err error)

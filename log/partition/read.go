@@ -62,6 +62,9 @@ func (s *Store) OffsetAt(newest index.Pointer, partition uint64, timestampMs int
 		return 0, false, err
 	}
 	for i := index.FindTime(chain, timestampMs); i < len(chain) && !ok; i++ {
+		if chain[i].FirstTimestampMs >= timestampMs {
+			return chain[i].BaseOffset, true, nil // its batches need not be read
+		}
 		_, err := s.readExtent(&chain[i], 0, func(batch []byte) bool {
 			h, headerErr := segment.DecodeHeader(batch)
 			if headerErr == nil && h.TimestampMs >= timestampMs {
