@@ -82,7 +82,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 		floor := max(c.committed, p.start-1)
 		worst = max(worst, p.hwm-1-floor)
 		if c.live(now) {
-			leased += c.lease.end - max(floor, c.lease.from-1)
+			leased += max(c.lease.end-floor, 0)
 		}
 	}
 	if worst < 0 {

@@ -84,6 +84,7 @@ func (p *popper) try() (*PopResult, error) {
 	if waitErr := p.settle(); waitErr != nil {
 		return nil, p.b.storageError(waitErr)
 	}
+	p.sayConflation(res)
 	if err != nil && len(res.Parts) > 0 {
 		p.b.log.Warn().Err(err).Msg("pop delivered less than it could")
 		err = nil
@@ -123,7 +124,7 @@ func (p *popper) subscribe(q *queue) (*group, error) {
 		return g, nil
 	}
 	if !g.sub.Load().registered {
-		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom))
+		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom, p.req.Conflation))
 	}
 	return g, nil
 }
@@ -156,23 +157,27 @@ func (p *popper) discover(res *PopResult) error {
 func (p *popper) popGroup(res *PopResult, g *group) error {
 	q := g.queue
 	for {
-		batch, bytes := p.left(res)
-		if batch <= 0 || bytes <= 0 || p.full || (p.req.Partitions > 0 && len(res.Parts) >= p.req.Partitions) {
+		sub := *g.sub.Load()
+		batch, bytes := p.left(res, sub.conflation)
+		if batch <= 0 || bytes <= 0 || p.full || p.claimedAll(res, sub.conflation) {
 			return nil
 		}
 		index, ok := g.ready.take(q.count.Load())
 		if !ok {
 			return nil
 		}
-		if err := p.claim(res, q.partitionAt(index), g, *g.sub.Load(), batch, bytes); err != nil {
+		if err := p.claim(res, q.partitionAt(index), g, sub, batch, bytes); err != nil {
 			return err
 		}
 	}
 }
 
 // left returns the messages and payload bytes that the call may still take.
-func (p *popper) left(res *PopResult) (batch int, bytes int64) {
+func (p *popper) left(res *PopResult, conflating bool) (batch int, bytes int64) {
 	batch, bytes = max(p.req.Batch, 1), p.b.o.MaxAnswerBytes
+	if conflating {
+		batch = min(batch, maxConflated)
+	}
 	for i := range res.Parts {
 		for j := range res.Parts[i].Spans {
 			batch -= res.Parts[i].Spans[j].count
@@ -193,6 +198,9 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
 		lease: min(seconds, maxLeaseSeconds), batch: batch, budget: bytes, first: len(res.Parts) == 0,
 	}
+	if sub.conflation {
+		cl.batch = 1
+	}
 	cl.overhead = messageOverhead + int64(len(at.name)+len(p.name))
 	part, err := cl.run(p.b)
 	if cl.moved {
@@ -206,6 +214,7 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 		p.autos = append(p.autos, cl)
 	}
 	res.Parts = append(res.Parts, part)
+	res.Conflation = res.Conflation || sub.conflation
 	return nil
 }
 
@@ -239,7 +248,7 @@ func (p *popper) popPinned(res *PopResult) error {
 			sub.instantMs = math.MaxInt64 // after every message there is
 		}
 	}
-	batch, bytes := p.left(res)
+	batch, bytes := p.left(res, sub.conflation)
 	return p.claim(res, at, g, sub, batch, bytes)
 }
 
@@ -268,7 +277,7 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 		woken := p.sleep(w, timer.C)
 		forget()
 		if !woken || (queue != nil && queue.deleted.Load()) {
-			return p.empty(), nil
+			return res, nil
 		}
 	}
 }
