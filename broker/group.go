@@ -89,7 +89,7 @@ type ready struct {
 	scan    uint32   // every index from here on is a candidate
 	scanned bool     // the latest candidate came from there
 	// waiters wait for any partition, oldest first; pinned ones for one partition.
-	waiters waiterList
+	waiters crowd
 	pinned  map[uint32]*waiterList
 }
 
@@ -149,7 +149,7 @@ func (r *ready) passOn(partitions uint32) {
 func (r *ready) wait(w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiters.add(w, &r.mu)
+	r.waiters.eager.add(w, &r.mu)
 }
 
 // waitPinned lets w wait for one partition, until leftPinned.
@@ -217,8 +217,7 @@ func (r *ready) lookAgain() {
 func (r *ready) wakeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.waiters.wakeFirst() {
-	}
+	r.waiters.wakeAll()
 	for _, l := range r.pinned {
 		for l.wakeFirst() {
 		}

@@ -34,6 +34,10 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	}
 	w := newWaiter()
 	if !b.parking.enter(w, req.Alive, b.o.MaxParked) {
+		if p.hold > 0 {
+			p.impatient = true
+			return p.try() // no room to wait for more
+		}
 		return nil, ErrTooManyParked
 	}
 	defer b.parking.leave(w)
@@ -57,6 +61,13 @@ type popper struct {
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
 	full   bool     // the answer has no room for the next message
+
+	// Of a pop that may be held, see patience.
+	patient   bool
+	hold      time.Duration // what the latest try said; 0: it took what there was
+	heldUntil int64         // end of the first hold, by clock.stamp; 0: never held
+	impatient bool          // from now on it takes what there is
+	over      bool          // its time is: the next try is the last
 }
 
 func (p *popper) empty() *PopResult { return &PopResult{Group: p.name} }
@@ -68,6 +79,7 @@ func (p *popper) try() (*PopResult, error) {
 		res.LeaseID = newID(p.b.clock.stamp())
 	}
 	p.groups, p.queue, p.pin, p.moved, p.autos, p.full = nil, nil, nil, false, nil, false
+	p.patient, p.hold = false, 0
 	var err error
 	switch {
 	case p.req.Discovery:
@@ -78,7 +90,9 @@ func (p *popper) try() (*PopResult, error) {
 		var g *group
 		if g, err = p.subscribe(p.ensureQueue()); err == nil {
 			p.groups = append(p.groups, g)
-			err = p.popGroup(res, g)
+			if p.hold = p.patience(g); p.hold == 0 {
+				err = p.popGroup(res, g)
+			}
 		}
 	}
 	if waitErr := p.settle(); waitErr != nil {
@@ -260,7 +274,7 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 	for {
 		// It stands in the lists before it looks again, so nothing slips between.
 		forget := p.enlist(w)
-		queue, pin, groups := p.queue, p.pin, p.groups
+		queue, pin, groups, held := p.queue, p.pin, p.groups, p.hold > 0
 		res, err := p.try()
 		if err != nil || len(res.Parts) > 0 {
 			forget()
@@ -270,7 +284,7 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 			forget()
 			return res, nil // deleted, and perhaps made anew
 		}
-		if p.queue != queue || p.pin != pin || !slices.Equal(p.groups, groups) {
+		if p.queue != queue || p.pin != pin || !slices.Equal(p.groups, groups) || (p.hold > 0) != held {
 			forget()
 			continue // something has come into being: wait in the right place
 		}
@@ -284,13 +298,26 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 
 func (p *popper) alive() bool { return p.req.Alive == nil || p.req.Alive() }
 
-// sleep returns true when the request was woken and its client is still there.
+// sleep returns true when the request is to look again and its client is still there.
 func (p *popper) sleep(w *waiter, timeout <-chan time.Time) bool {
+	if p.over {
+		return false
+	}
+	var enough <-chan time.Time
+	if p.hold > 0 {
+		timer := time.NewTimer(p.hold)
+		defer timer.Stop()
+		enough = timer.C
+	}
 	select {
 	case <-w.C:
 		return p.alive()
+	case <-enough:
+		return p.alive()
 	case <-timeout:
-		return false
+		// What it was held over it takes now.
+		p.impatient, p.over = true, true
+		return p.hold > 0 && p.alive()
 	case <-p.b.stopC:
 		return false
 	}
@@ -318,6 +345,10 @@ func (p *popper) enlist(w *waiter) (forget func()) {
 		r, index := &p.groups[0].ready, p.pin.index
 		r.waitPinned(w, index)
 		return func() { w.leave(); r.leftPinned(index) }
+	case p.patient:
+		r := &p.groups[0].ready
+		r.waitPatiently(w, p.hold > 0)
+		return func() { w.leave(); r.letGo(w) }
 	default:
 		p.groups[0].ready.wait(w)
 		return w.leave
