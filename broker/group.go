@@ -27,6 +27,9 @@ type group struct {
 	// been met by pinned pops only; it starts at the oldest message.
 	sub       atomic.Pointer[subscription]
 	announced atomic.Bool // its record is in the journal
+	// durable says that a registration is on disk. Until then every pop waits for that
+	// before it tells anybody what the group's policy is.
+	durable atomic.Bool
 
 	ready ready
 }

@@ -115,6 +115,11 @@ func (p *popper) settle() error {
 	for _, cl := range p.autos {
 		p.b.settle(cl.p, cl.c)
 	}
+	if err == nil && !p.req.Pinned {
+		for _, g := range p.groups {
+			g.durable.Store(true)
+		}
+	}
 	return err
 }
 
@@ -137,7 +142,7 @@ func (p *popper) subscribe(q *queue) (*group, error) {
 		}
 		return g, nil
 	}
-	if !g.sub.Load().registered {
+	if !g.sub.Load().registered || !g.durable.Load() {
 		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom, p.req.Conflation))
 	}
 	return g, nil
