@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,9 +19,13 @@ func TestConflationReadsLittle(t *testing.T) {
 		"window":   {DedupWindowSeconds: 3600, WindowBuffer: 30},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Now()
+			start := time.Now()
+			var ahead atomic.Int64
 			fsys := faultfs.New()
-			set := func(o *Options) { o.Now = func() time.Time { return now }; o.SegmentBytes = 1 << 20 }
+			set := func(o *Options) {
+				o.Now = func() time.Time { return start.Add(time.Duration(ahead.Load())) }
+				o.SegmentBytes = 1 << 20
+			}
 			b := mustOpen(t, fsys, set)
 			_, err := b.Configure(DefaultTenant, "q", func(QueueOptions, bool) (QueueOptions, error) { return options, nil })
 			if err != nil {
@@ -35,7 +40,7 @@ func TestConflationReadsLittle(t *testing.T) {
 					t.Fatal(err)
 				}
 				if i%100 == 0 {
-					now = now.Add(time.Second)
+					ahead.Add(int64(time.Second))
 					if _, err := b.checkpoint(); err != nil {
 						t.Fatal(err)
 					}
@@ -44,7 +49,7 @@ func TestConflationReadsLittle(t *testing.T) {
 			if _, err := b.checkpoint(); err != nil {
 				t.Fatal(err)
 			}
-			now = now.Add(time.Minute)
+			ahead.Add(int64(time.Minute))
 			cold := mustOpen(t, fsys.CrashStrict(), set)
 			counted := cold.o.FS.(*faultfs.FS)
 			before := counted.Calls()
