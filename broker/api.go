@@ -88,6 +88,12 @@ type PopRequest struct {
 	Wait             time.Duration // 0: a single attempt
 	SubscriptionMode string
 	SubscriptionFrom string
+	// Conflation asks for the newest message of each partition alone. It counts where
+	// the call registers the group; afterwards what was stored counts.
+	Conflation bool
+	// DefaultPartitions says that the request named no Partitions. A conflating group
+	// then takes as many as Batch allows.
+	DefaultPartitions bool
 
 	// Alive reports whether the client can still take the answer. It is asked before
 	// anything is leased. nil means yes.
@@ -99,6 +105,9 @@ type PopResult struct {
 	LeaseID uuid.UUID // zero with AutoAck
 	Group   string
 	Parts   []PopPart // in order of claim; empty: nothing to deliver
+
+	Conflation         bool // each partition delivered its newest message alone, or would have
+	ConflationConflict bool // that was asked for, and a group is registered otherwise
 }
 
 // PopPart is the messages of one claimed partition.
@@ -118,6 +127,7 @@ type Message struct {
 	ProducerSub   []byte    // nil: none
 	TraceID       uuid.UUID // zero: none
 	CreatedAtMs   int64
+	Offset        int64 // in its partition
 }
 
 // AckStatus is a normalised acknowledgement.
@@ -147,6 +157,8 @@ type AckResult struct {
 	LeaseReleased bool
 	DeadLetter    bool
 	Noop          bool
+	Conflating    bool  // it completed the lease of a conflating group
+	Conflated     int64 // messages that such an ack passed undelivered
 }
 
 // QueueOptions are the options of a queue, in the units of the configure route.

@@ -37,6 +37,7 @@ type claim struct {
 	spans    []Span
 	ids      []uint64
 	next     int64 // one past the last message read
+	skipped  int64 // messages before from that the lease covers and nobody gets
 	hidden   int64 // when the next message becomes visible, by clock.stamp; 0: not hidden
 	ticket   journal.Ticket
 	moved    bool // the cursor was created or moved: wait for ticket before answering
@@ -65,8 +66,10 @@ func (cl *claim) attempt(b *Broker) (part PopPart, err error) {
 	if !ok || err != nil {
 		return part, err
 	}
-	readErr := cl.read(b)
-	return cl.finish(b, readErr)
+	if cl.sub.conflation {
+		return cl.finish(b, cl.readNewest(b))
+	}
+	return cl.finish(b, cl.read(b))
 }
 
 // begin looks at the cursor and reserves it. ok is false if there is nothing to do.
@@ -113,7 +116,7 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 	cl.c.claiming = true
 	cl.version, cl.options = cl.c.version, p.queue.options.Load()
 	cl.view = p.viewLocked()
-	cl.from = max(cl.c.committed+1, p.start)
+	cl.from, cl.skipped = max(cl.c.committed+1, p.start), 0
 	return true, nil
 }
 
@@ -137,10 +140,15 @@ func (b *Broker) seedLocked(p *partition, at place) (committed int64, err error)
 	return b.offsetAt(p.viewLocked(), p.end, at.instantMs)
 }
 
-// read collects visible messages from cl.from on. No lock is held.
-func (cl *claim) read(b *Broker) error {
+// reset makes the claim as if nothing was read.
+func (cl *claim) reset() {
 	cl.spans, cl.ids, cl.next, cl.hidden = nil, nil, cl.from, 0
 	cl.bytes, cl.full = cl.budget, false
+}
+
+// read collects visible messages from cl.from on. No lock is held.
+func (cl *claim) read(b *Broker) error {
+	cl.reset()
 	o := cl.options
 	now := b.clock.stamp()
 	newest := now - o.DelayedProcessing*1000
@@ -237,14 +245,16 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		}
 		return part, nil
 	}
+	attempt := 1 // a batch that is acknowledged as it is handed out is so once
 	if cl.auto {
 		cl.takeLocked(b)
 	} else {
 		cl.leaseLocked(b)
+		attempt = int(c.attempt)
 	}
 	return PopPart{
 		Queue: p.queue.name, Partition: p.name, PartitionID: partitionID(b.directory, p.number),
-		Spans: cl.spans, Attempt: max(1, int(c.attempt)),
+		Spans: cl.spans, Attempt: attempt,
 	}, nil
 }
 
@@ -255,10 +265,10 @@ func (cl *claim) leaseLocked(b *Broker) {
 	if c.lease != nil {
 		b.leases.Remove(c.lease.id, lease.Key{Partition: cl.p.number, Group: c.group.number})
 	}
-	if c.attemptStart == cl.from {
+	if start := cl.from - cl.skipped; c.attemptStart == start {
 		c.attempt++
 	} else {
-		c.attemptStart, c.attempt = cl.from, 1
+		c.attemptStart, c.attempt = start, 1
 	}
 	deadline := b.clock.mono() + cl.lease*1000
 	c.lease = &leased{id: cl.leases, deadline: deadline, from: cl.from, end: cl.next - 1, ids: cl.ids}

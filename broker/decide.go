@@ -30,6 +30,8 @@ type cursorState struct {
 	retryLimit int64
 	deadLetter bool // exhausted messages are kept as dead letters
 	exact      bool // the acks are exactly the ids of the live lease, all completed
+	conflates  bool // the leased batch is the newest message alone of all that its lease covers
+	skipped    int64
 	gone       bool // the poison message's payload no longer exists
 }
 
@@ -120,6 +122,9 @@ func (d *decision) outcome(s cursorState, it resolved) AckResult {
 		return AckResult{Error: errNoBatch}
 	case it.offset >= 0:
 		r.DeadLetter = d.file && it.offset == d.poison
+		if s.conflates && d.completed && d.poison < 0 && it.offset == s.end {
+			r.Conflating, r.Conflated = true, s.skipped
+		}
 	case it.below && it.status == AckCompleted:
 		r.Noop = true
 	case it.below:

@@ -54,6 +54,12 @@
 // What is decided but not yet on disk keeps a cursor busy (cursor.inflight), so nothing
 // is ever handed out that rests on a change a power cut could undo.
 //
+// A group that conflates gets the newest message of a partition and a lease on all that
+// lies before it; nothing but the start of a lease differs, see conflate.go.
+//
+// A pop that would rather have more than little waits before it claims, never after. It
+// is only ever late, and what it waits over is anybody's; see hold.go.
+//
 // Dead letters keep their payload in a hidden partition of their queue, so it is stored,
 // filed and checksummed like any message; what lists need of them is in memory.
 //

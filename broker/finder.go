@@ -70,7 +70,7 @@ func newMessage(h *segment.Header, offset int64, m *segment.Message) Message {
 	return Message{
 		ID:            idOf(h.BaseID, offset, m),
 		TransactionID: m.TransactionID, Payload: m.Payload, ProducerSub: m.ProducerSub,
-		TraceID: m.TraceID, CreatedAtMs: h.TimestampMs,
+		TraceID: m.TraceID, CreatedAtMs: h.TimestampMs, Offset: offset,
 	}
 }
 

@@ -36,6 +36,9 @@ type group struct {
 	deleted atomic.Bool
 	// placing says that a seek's record is on its way. What is popped waits for it.
 	placing atomic.Bool
+	// durable says that a registration is on disk. Until then every pop waits for that
+	// before it tells anybody what the group's policy is.
+	durable atomic.Bool
 
 	ready ready
 }
@@ -104,7 +107,7 @@ type ready struct {
 	scan    uint32   // every index from here on is a candidate
 	scanned bool     // the latest candidate came from there
 	// waiters wait for any partition, oldest first; pinned ones for one partition.
-	waiters waiterList
+	waiters crowd
 	pinned  map[uint32]*waiterList
 }
 
@@ -164,7 +167,7 @@ func (r *ready) passOn(partitions uint32) {
 func (r *ready) wait(w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiters.add(w, &r.mu)
+	r.waiters.eager.add(w, &r.mu)
 }
 
 // waitPinned lets w wait for one partition, until leftPinned.
@@ -232,8 +235,7 @@ func (r *ready) lookAgain() {
 func (r *ready) wakeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.waiters.wakeFirst() {
-	}
+	r.waiters.wakeAll()
 	for _, l := range r.pinned {
 		for l.wakeFirst() {
 		}

@@ -196,7 +196,7 @@ func TestGroupGoneInBetween(t *testing.T) {
 		t.Error("the old group is still there")
 	}
 	// It cannot come back either.
-	b.register(g, "all", "")
+	b.register(g, "all", "", false)
 	b.announceGroup(g)
 	if g.sub.Load().registered || slices.Contains(*q.groupList.Load(), g) {
 		t.Error("the old group is back")

@@ -104,7 +104,7 @@ func (p *partition) standingLocked(g *group) (floor int64, c *cursor, ok bool) {
 func (p *partition) owedLocked(floor int64, c *cursor, now int64) (lag, leased int64) {
 	lag = max(p.hwm-1-floor, 0)
 	if c != nil && c.live(now) {
-		leased = c.lease.end - max(floor, c.lease.from-1)
+		leased = c.lease.end - floor // what a conflating lease passes over included
 	}
 	return lag, min(max(leased, 0), lag)
 }

@@ -34,6 +34,10 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	}
 	w := newWaiter()
 	if !b.parking.enter(w, req.Alive, b.o.MaxParked) {
+		if p.hold > 0 {
+			p.impatient = true
+			return p.try() // no room to wait for more
+		}
 		return nil, ErrTooManyParked
 	}
 	defer b.parking.leave(w)
@@ -57,6 +61,13 @@ type popper struct {
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
 	full   bool     // the answer has no room for the next message
+
+	// Of a pop that may be held, see patience.
+	patient   bool
+	hold      time.Duration // what the latest try said; 0: it took what there was
+	heldUntil int64         // end of the first hold, by clock.stamp; 0: never held
+	impatient bool          // from now on it takes what there is
+	over      bool          // its time is: the next try is the last
 }
 
 func (p *popper) empty() *PopResult { return &PopResult{Group: p.name} }
@@ -78,6 +89,7 @@ func (p *popper) try() (*PopResult, error) {
 	if waitErr := p.settle(); waitErr != nil {
 		return nil, p.b.storageError(waitErr)
 	}
+	p.sayConflation(res)
 	if err != nil && len(res.Parts) > 0 {
 		p.b.log.Warn().Err(err).Msg("pop delivered less than it could")
 		err = nil
@@ -88,6 +100,7 @@ func (p *popper) try() (*PopResult, error) {
 // look claims what the request asks for.
 func (p *popper) look(res *PopResult) error {
 	p.groups, p.queue, p.pin = nil, nil, nil
+	p.patient, p.hold = false, 0
 	switch {
 	case p.req.Discovery:
 		return p.discover(res)
@@ -99,6 +112,9 @@ func (p *popper) look(res *PopResult) error {
 		return err
 	}
 	p.groups = append(p.groups, g)
+	if p.hold = p.patience(g); p.hold > 0 {
+		return nil
+	}
 	return p.popGroup(res, g)
 }
 
@@ -110,6 +126,11 @@ func (p *popper) settle() error {
 	err := p.ticket.Wait()
 	for _, cl := range p.autos {
 		p.b.settle(cl.p, cl.c)
+	}
+	if err == nil && !p.req.Pinned {
+		for _, g := range p.groups {
+			g.durable.Store(true)
+		}
 	}
 	return err
 }
@@ -133,8 +154,8 @@ func (p *popper) subscribe(q *queue) (*group, error) {
 		}
 		return g, nil
 	}
-	if !g.sub.Load().settled() {
-		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom))
+	if !g.sub.Load().settled() || !g.durable.Load() {
+		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom, p.req.Conflation))
 	}
 	return g, nil
 }
@@ -177,23 +198,27 @@ func (p *popper) discover(res *PopResult) error {
 func (p *popper) popGroup(res *PopResult, g *group) error {
 	q := g.queue
 	for {
-		batch, bytes := p.left(res)
-		if batch <= 0 || bytes <= 0 || p.full || (p.req.Partitions > 0 && len(res.Parts) >= p.req.Partitions) {
+		sub := *g.sub.Load()
+		batch, bytes := p.left(res, sub.conflation)
+		if batch <= 0 || bytes <= 0 || p.full || p.claimedAll(res, sub.conflation) {
 			return nil
 		}
 		index, ok := g.ready.take(q.count.Load())
 		if !ok {
 			return nil
 		}
-		if err := p.claim(res, q.partitionAt(index), g, *g.sub.Load(), batch, bytes); err != nil {
+		if err := p.claim(res, q.partitionAt(index), g, sub, batch, bytes); err != nil {
 			return err
 		}
 	}
 }
 
 // left returns the messages and payload bytes that the call may still take.
-func (p *popper) left(res *PopResult) (batch int, bytes int64) {
+func (p *popper) left(res *PopResult, conflating bool) (batch int, bytes int64) {
 	batch, bytes = max(p.req.Batch, 1), p.b.o.MaxAnswerBytes
+	if conflating {
+		batch = min(batch, maxConflated)
+	}
 	for i := range res.Parts {
 		for j := range res.Parts[i].Spans {
 			batch -= res.Parts[i].Spans[j].count
@@ -214,6 +239,9 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
 		lease: min(seconds, maxLeaseSeconds), batch: batch, budget: bytes, first: len(res.Parts) == 0,
 	}
+	if sub.conflation {
+		cl.batch = 1
+	}
 	cl.overhead = messageOverhead + int64(len(at.name)+len(p.name))
 	part, err := cl.run(p.b)
 	if cl.moved {
@@ -227,6 +255,7 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 		p.autos = append(p.autos, cl)
 	}
 	res.Parts = append(res.Parts, part)
+	res.Conflation = res.Conflation || sub.conflation
 	return nil
 }
 
@@ -263,7 +292,7 @@ func (p *popper) popPinned(res *PopResult) error {
 			sub.instantMs = math.MaxInt64 // after every message there is
 		}
 	}
-	batch, bytes := p.left(res)
+	batch, bytes := p.left(res, sub.conflation)
 	return p.claim(res, at, g, sub, batch, bytes)
 }
 
@@ -275,7 +304,7 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 	for {
 		// It stands in the lists before it looks again, so nothing slips between.
 		forget := p.enlist(w)
-		queue, pin, groups := p.queue, p.pin, p.groups
+		queue, pin, groups, held := p.queue, p.pin, p.groups, p.hold > 0
 		res, err := p.try()
 		if err != nil || len(res.Parts) > 0 {
 			forget()
@@ -285,27 +314,40 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 			forget()
 			return res, nil // deleted, and perhaps made anew
 		}
-		if p.queue != queue || p.pin != pin || !slices.Equal(p.groups, groups) {
+		if p.queue != queue || p.pin != pin || !slices.Equal(p.groups, groups) || (p.hold > 0) != held {
 			forget()
 			continue // something has come into being: wait in the right place
 		}
 		woken := p.sleep(w, timer.C)
 		forget()
 		if !woken || (queue != nil && queue.deleted.Load()) {
-			return p.empty(), nil
+			return res, nil
 		}
 	}
 }
 
 func (p *popper) alive() bool { return p.req.Alive == nil || p.req.Alive() }
 
-// sleep returns true when the request was woken and its client is still there.
+// sleep returns true when the request is to look again and its client is still there.
 func (p *popper) sleep(w *waiter, timeout <-chan time.Time) bool {
+	if p.over {
+		return false
+	}
+	var enough <-chan time.Time
+	if p.hold > 0 {
+		timer := time.NewTimer(p.hold)
+		defer timer.Stop()
+		enough = timer.C
+	}
 	select {
 	case <-w.C:
 		return p.alive()
+	case <-enough:
+		return p.alive()
 	case <-timeout:
-		return false
+		// What it was held over it takes now.
+		p.impatient, p.over = true, true
+		return p.hold > 0 && p.alive()
 	case <-p.b.stopC:
 		return false
 	}
@@ -333,6 +375,10 @@ func (p *popper) enlist(w *waiter) (forget func()) {
 		r, index := &p.groups[0].ready, p.pin.index
 		r.waitPinned(w, index)
 		return func() { w.leave(); r.leftPinned(index) }
+	case p.patient:
+		r := &p.groups[0].ready
+		r.waitPatiently(w, p.hold > 0)
+		return func() { w.leave(); r.letGo(w) }
 	default:
 		p.groups[0].ready.wait(w)
 		return w.leave

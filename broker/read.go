@@ -138,7 +138,7 @@ func (s *Span) messages() iter.Seq[Message] {
 			ok := yield(Message{
 				ID:            idOf(s.baseID, s.first+int64(i), &m),
 				TransactionID: m.TransactionID, Payload: m.Payload, ProducerSub: m.ProducerSub,
-				TraceID: m.TraceID, CreatedAtMs: s.timestampMs,
+				TraceID: m.TraceID, CreatedAtMs: s.timestampMs, Offset: s.first + int64(i),
 			})
 			if !ok {
 				return

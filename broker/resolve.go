@@ -23,6 +23,7 @@ func (a *acknowledge) resolveLocked() (need func() error) {
 	}
 	if c.lease != nil {
 		a.state.end = c.lease.end
+		a.state.conflates, a.state.skipped = a.g.sub.Load().conflated(c)
 		if c.lease.ids == nil {
 			return a.readLease()
 		}
@@ -192,13 +193,14 @@ func (a *acknowledge) lookUp(v view) func() error {
 }
 
 // matchKnown resolves item n among the offsets found by lookUp. Under a leased batch
-// only what was handed out counts above the cursor, and that the lease has said.
+// only what lies in its span counts above the cursor. Messages that were handed out the
+// lease has told; what is left of the span is what a conflating group passes over.
 func (a *acknowledge) matchKnown(n int, r *resolved) {
 	best := int64(math.MaxInt64)
 	for _, o := range a.known[n] {
 		if o <= a.state.committed {
 			r.below = true
-		} else if !a.state.leased {
+		} else if !a.state.leased || o <= a.state.end {
 			best = min(best, o)
 		}
 	}

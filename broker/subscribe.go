@@ -38,7 +38,7 @@ func parseInstant(s string) (t time.Time, err error) {
 // register writes the group's subscription, once. From then on the group has a place in
 // every partition of the queue, those to come included: not stored, but told by the
 // subscription and the times of the partition's batches.
-func (b *Broker) register(g *group, mode, from string) journal.Ticket {
+func (b *Broker) register(g *group, mode, from string, conflation bool) journal.Ticket {
 	q := g.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *Broker) register(g *group, mode, from string) journal.Ticket {
 	if sub.dormant() {
 		sub.placedBelow, sub.placed = 0, place{} // the stored subscription decides again
 	} else {
-		sub.registered, sub.place = true, b.placeOf(mode, from)
+		sub.registered, sub.conflation, sub.place = true, conflation, b.placeOf(mode, from)
 		if sub.mode == modeNew {
 			sub.instantMs = b.afterAllLocked(q)
 		}

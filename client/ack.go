@@ -43,7 +43,8 @@ type AckResult struct {
 	Error         string `json:"error"`
 	LeaseReleased bool   `json:"leaseReleased"`
 	DeadLettered  bool   `json:"dlq"`
-	Noop          bool   `json:"noop"` // the cursor had already passed it
+	Noop          bool   `json:"noop"`      // the cursor had already passed it
+	Conflated     int    `json:"conflated"` // messages before it that nobody got, of a group with Conflation
 }
 
 // Ack acknowledges one message. A refusal is a *RefusedError, beside the result.

@@ -51,7 +51,7 @@ func TestAckVerdicts(t *testing.T) {
 	if !errors.As(err, &refused) || *refused != (RefusedError{"ack", 1, 2, "invalid or expired lease"}) {
 		t.Errorf("got %v", err)
 	}
-	if len(results) != 2 || results[0] != (AckResult{"a", true, "", true, true, true}) {
+	if len(results) != 2 || results[0] != (AckResult{"a", true, "", true, true, true, 0}) {
 		t.Errorf("got %+v", results)
 	}
 	if _, err := f.Ack(t.Context(), a, Completed); !errors.Is(err, ErrProtocol) {

@@ -26,6 +26,10 @@ func decodeBatch(body []byte, b *Batch) error {
 			b.Group = s.text(b.Group)
 		case "partitionsClaimed":
 			b.Partitions = s.int()
+		case "conflation":
+			b.Conflated = s.flag()
+		case "conflationConflict":
+			b.conflict = s.flag()
 		default:
 			s.skip()
 		}
@@ -235,6 +239,15 @@ func (s *scanner) int() int {
 		s.fail("want an integer")
 	}
 	return n
+}
+
+// flag consumes true or false.
+func (s *scanner) flag() bool {
+	raw := s.raw()
+	if text := string(raw); s.err == nil && text != "true" && text != "false" {
+		s.fail("want true or false")
+	}
+	return string(raw) == "true"
 }
 
 func (s *scanner) skip() { s.raw() }

@@ -21,6 +21,11 @@ var (
 	// ErrName means that a name cannot travel as it is: it is not valid UTF-8.
 	// Nothing was sent.
 	ErrName = errors.New("client: name is not valid UTF-8")
+	// ErrConflation means that Conflation was asked for and is not what the group gets:
+	// it is registered without, it is not registered and a pop of one partition does
+	// not do that, or the broker does not know conflation. What the pop has leased
+	// comes again when the lease ends.
+	ErrConflation = errors.New("client: the group has no conflation")
 	// ErrMixedGroups means that one ack call held messages of several consumer
 	// groups, which the API cannot express. Nothing was sent.
 	ErrMixedGroups = errors.New("client: messages of several groups in one ack")
@@ -71,5 +76,5 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // permanent reports whether err is an answer that repeating cannot change.
 func permanent(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && !e.temporary()
+	return errors.As(err, &e) && !e.temporary() || errors.Is(err, ErrConflation)
 }

@@ -29,4 +29,9 @@ type Batch struct {
 	LeaseID    string // covers every message; empty with AutoAck
 	Messages   []Message
 	Partitions int // how many partitions delivered
+	// Conflated says that the group gets the newest message of a partition alone,
+	// which stands for those before it.
+	Conflated bool
+
+	conflict bool // conflation was asked for, and the group is registered without
 }

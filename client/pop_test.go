@@ -41,13 +41,17 @@ func TestPopPath(t *testing.T) {
 		{"all", func(q Queue) Queue {
 			return q.Group("g&h").Batch(10).Wait(1500 * time.Millisecond).Partitions(3).LeaseSeconds(9).AutoAck().SubscriptionMode("new").SubscriptionFrom("2026-07-30T00:00:00+02:00")
 		}, "/api/v1/pop/queue/q?wait=true&timeout=1500&batch=10&partitions=3&leaseSeconds=9&autoAck=true&consumerGroup=g%26h&subscriptionMode=new&subscriptionFrom=2026-07-30T00%3A00%3A00%2B02%3A00"},
+		{"conflation", func(q Queue) Queue { return q.Group("g").Partitions(1).Conflation() },
+			"/api/v1/pop/queue/q?wait=false&partitions=1&conflation=true&consumerGroup=g"},
+		{"conflation everywhere", func(q Queue) Queue { return q.Group("g").Conflation() },
+			"/api/v1/pop/queue/q?wait=false&conflation=true&consumerGroup=g"},
 		{"pinned", func(q Queue) Queue { return q.Partition("p").Partitions(3) }, "/api/v1/pop/queue/q/partition/p?wait=false"},
 		{"less than a millisecond", func(q Queue) Queue { return q.Wait(1) }, "/api/v1/pop/queue/q?wait=true&timeout=1"},
 		{"zeros", func(q Queue) Queue { return q.Batch(0).Wait(0).Partitions(1).LeaseSeconds(-1).Group("") }, "/api/v1/pop/queue/q?wait=false"},
 		{"names", func(q Queue) Queue { q.name = "a/b c?é%"; return q.Partition("..") }, "/api/v1/pop/queue/a%2Fb%20c%3F%C3%A9%25/partition/%2E%2E?wait=false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFake(t, answer(204, ""))
+			f := newFake(t, answer(200, `{"messages":[],"conflation":true}`))
 			b, err := tt.q(f.Queue("q")).Pop(t.Context())
 			if err != nil || len(b.Messages) != 0 {
 				t.Fatalf("got %v, %v want an empty batch", b, err)

@@ -21,6 +21,7 @@ type Queue struct {
 	partitions   int
 	leaseSeconds int
 	autoAck      bool
+	conflation   bool
 	mode         string
 	from         string
 
@@ -62,6 +63,13 @@ func (q Queue) LeaseSeconds(n int) Queue { q.leaseSeconds = n; return q }
 // is lost on the way or in the handler is lost.
 func (q Queue) AutoAck() Queue { q.autoAck = true; return q }
 
+// Conflation asks for last-value delivery: of each partition the newest message alone,
+// which when completed completes those before it. A pop then takes as many partitions as
+// its batch, at most 64, unless Partitions says otherwise. It needs a Group, which keeps
+// the policy of its first pop by queue for good: where that was another one, or where
+// the broker is too old to know, Pop and Consume return ErrConflation.
+func (q Queue) Conflation() Queue { q.conflation = true; return q }
+
 // SubscriptionMode is where a group that the queue does not know yet begins: "all"
 // or "new".
 func (q Queue) SubscriptionMode(mode string) Queue { q.mode = mode; return q }
@@ -100,12 +108,15 @@ func (q Queue) popPath() string {
 		b = appendInt(b, "timeout", int(max(q.wait.Milliseconds(), 1)))
 	}
 	b = appendInt(b, "batch", q.batch)
-	if !q.pinned && q.partitions > 1 {
+	if !q.pinned && (q.partitions > 1 || q.conflation) {
 		b = appendInt(b, "partitions", q.partitions)
 	}
 	b = appendInt(b, "leaseSeconds", q.leaseSeconds)
 	if q.autoAck {
 		b = append(b, "&autoAck=true"...)
+	}
+	if q.conflation {
+		b = append(b, "&conflation=true"...)
 	}
 	b = appendText(b, "consumerGroup", q.group)
 	b = appendText(b, "subscriptionMode", q.mode)
@@ -147,11 +158,13 @@ func (q Queue) Pop(ctx context.Context) (*Batch, error) {
 		return nil, err
 	}
 	b := &Batch{Queue: q.name}
-	if len(body) == 0 {
-		return b, nil
+	if len(body) > 0 {
+		if err := decodeBatch(body, b); err != nil {
+			return nil, err
+		}
 	}
-	if err := decodeBatch(body, b); err != nil {
-		return nil, err
+	if q.conflation && (!b.Conflated || b.conflict) {
+		return nil, ErrConflation
 	}
 	return b, nil
 }

@@ -139,6 +139,10 @@ func appendAckResult(b []byte, index int, ack *broker.Ack, result *broker.AckRes
 	b = strconv.AppendBool(b, result.DeadLetter)
 	b = append(b, `,"noop":`...)
 	b = strconv.AppendBool(b, result.Noop)
+	if result.Conflating {
+		b = append(b, `,"conflated":`...)
+		b = strconv.AppendInt(b, result.Conflated, 10)
+	}
 	return append(b, '}')
 }
 

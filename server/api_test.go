@@ -188,7 +188,7 @@ func TestPopRequest(t *testing.T) {
 	}
 	c := startMemory(t, f, Options{})
 	base := func(change func(*broker.PopRequest)) broker.PopRequest {
-		req := broker.PopRequest{Queue: "q", Batch: 200, Partitions: 1, SubscriptionMode: "all"}
+		req := broker.PopRequest{Queue: "q", Batch: 200, Partitions: 1, DefaultPartitions: true, SubscriptionMode: "all"}
 		change(&req)
 		return req
 	}
@@ -203,9 +203,11 @@ func TestPopRequest(t *testing.T) {
 		{"/api/v1/pop?namespace=n&task=t", base(func(r *broker.PopRequest) {
 			r.Queue, r.Discovery, r.Namespace, r.Task = "", true, "n", "t"
 		})},
-		{"/api/v1/pop/queue/q?namespace=n&unknown=1&conflation=true&autopilot=true", base(func(*broker.PopRequest) {})},
+		{"/api/v1/pop/queue/q?namespace=n&unknown=1&conflation=false&autopilot=maybe", base(func(*broker.PopRequest) {})},
+		{"/api/v1/pop/queue/q?conflation=true&consumerGroup=g", base(func(r *broker.PopRequest) { r.Conflation, r.Group = true, "g" })},
 		{"/api/v1/pop/queue/q?batch=-3&partitions=0&leaseSeconds=9&autoAck=true&consumerGroup=a+b", base(func(r *broker.PopRequest) {
 			r.Batch, r.Partitions, r.LeaseSeconds, r.AutoAck, r.Group = -3, 0, 9, true, "a b"
+			r.DefaultPartitions = false
 		})},
 		{"/api/v1/pop/queue/q?consumerGroup=&subscriptionMode=new&subscriptionFrom=now", base(func(r *broker.PopRequest) {
 			r.SubscriptionMode, r.SubscriptionFrom = "new", "now"
@@ -227,7 +229,7 @@ func TestPopRequest(t *testing.T) {
 func samePop(a, b broker.PopRequest) bool {
 	return a.Queue == b.Queue && a.Partition == b.Partition && a.Pinned == b.Pinned && a.Discovery == b.Discovery &&
 		a.Namespace == b.Namespace && a.Task == b.Task && a.Group == b.Group && a.Batch == b.Batch &&
-		a.Partitions == b.Partitions && a.LeaseSeconds == b.LeaseSeconds && a.AutoAck == b.AutoAck &&
+		a.Partitions == b.Partitions && a.DefaultPartitions == b.DefaultPartitions && a.Conflation == b.Conflation && a.LeaseSeconds == b.LeaseSeconds && a.AutoAck == b.AutoAck &&
 		a.Wait == b.Wait && a.SubscriptionMode == b.SubscriptionMode && a.SubscriptionFrom == b.SubscriptionFrom
 }
 
@@ -238,7 +240,7 @@ func TestPopRefused(t *testing.T) {
 		return &broker.PopResult{}, nil
 	}
 	c := startMemory(t, f, Options{})
-	for _, query := range []string{"batch=abc", "batch=", "partitions=1.5", "wait=1", "autoAck=True", "timeout=x", "leaseSeconds=1s", "x=%zz", "consumerGroup=%ff"} {
+	for _, query := range []string{"batch=abc", "batch=", "partitions=1.5", "wait=1", "autoAck=True", "timeout=x", "leaseSeconds=1s", "conflation=1", "x=%zz", "consumerGroup=%ff"} {
 		status, body, _ := call(t, c, "GET", "/api/v1/pop/queue/q?"+query, "")
 		if status != 400 || !strings.HasPrefix(body, `{"error":"bad query: `) {
 			t.Errorf("%s: got %d %s", query, status, body)

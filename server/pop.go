@@ -57,7 +57,7 @@ func (r *request) pop(req *broker.PopRequest) {
 	case err != nil:
 		r.fail(err)
 	case len(result.Parts) == 0:
-		r.nothing()
+		r.nothingPopped(result)
 	default:
 		if result.LeaseID != uuid.Nil {
 			r.conn.owe(result.LeaseID)
@@ -87,6 +87,8 @@ func (r *request) readPopQuery(req *broker.PopRequest) error {
 	p := popQuery{values: v}
 	req.Batch = p.int("batch", defaultBatch)
 	req.Partitions = p.int("partitions", defaultPartitions)
+	_, given := v.Get("partitions")
+	req.DefaultPartitions = !given
 	req.LeaseSeconds = p.int("leaseSeconds", 0)
 	req.AutoAck = p.bool("autoAck")
 	timeout := p.int("timeout", int(r.server.opts.PopTimeout.Milliseconds()))
@@ -105,6 +107,9 @@ func (r *request) readPopQuery(req *broker.PopRequest) error {
 		return errGroupTooLong
 	}
 	req.Group = remember(&r.conn.group, group)
+	if req.Conflation = p.bool("conflation"); req.Conflation && p.err == nil {
+		return checkConflation(req)
+	}
 	return p.err
 }
 
@@ -153,7 +158,7 @@ func (r *request) appendPop(b []byte, req *broker.PopRequest, result *broker.Pop
 	}
 	b = append(b, `],"partitionsClaimed":`...)
 	b = strconv.AppendInt(b, int64(len(result.Parts)), 10)
-	return append(b, '}')
+	return append(appendConflation(b, result), '}')
 }
 
 // appendLeaseAndGroup appends two keys that stand at the top and in each message.
@@ -215,11 +220,16 @@ func (w *partWriter) add(m broker.Message) bool {
 		b = w.appendTail(b)
 		w.tail.end = len(b)
 	}
-	w.b = b
+	if w.details {
+		b = append(b, `,"offset":`...)
+		b = strconv.AppendInt(b, m.Offset, 10)
+	}
+	w.b = append(b, '}')
 	return true
 }
 
-// appendTail appends what follows the time of a message.
+// appendTail appends what follows the time of a message and is the same for all of a
+// partition.
 func (w *partWriter) appendTail(b []byte) []byte {
 	b = append(b, `,"partitionId":`...)
 	b = codec.AppendUUID(b, w.part.PartitionID)
@@ -230,7 +240,7 @@ func (w *partWriter) appendTail(b []byte) []byte {
 		b = append(b, `,"deliveryAttempt":`...)
 		b = strconv.AppendInt(b, int64(w.part.Attempt), 10)
 	}
-	return append(b, '}')
+	return b
 }
 
 // appendMessage appends a message up to its time.

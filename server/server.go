@@ -90,8 +90,8 @@ type Options struct {
 	PopTimeout time.Duration
 	// DefaultSubscriptionMode is the mode of a pop that names none: "all" or "new".
 	DefaultSubscriptionMode string
-	// DeliveryDetails adds the keys that newer clients know: "offset" to push results,
-	// "deliveryAttempt" to messages.
+	// DeliveryDetails adds the keys that newer clients know: "offset" to push results and
+	// messages, "deliveryAttempt" to messages.
 	DeliveryDetails bool
 
 	ReadTimeout  time.Duration // for a header, and for each 256 KiB of a body

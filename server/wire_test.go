@@ -182,7 +182,7 @@ func TestBorrowedMemory(t *testing.T) {
 	}
 	for i, name := range names {
 		pinned, found := pops[2*i], pops[2*i+1]
-		want := broker.PopRequest{Queue: name, Partition: "p" + name, Pinned: true, Group: "g" + name, SubscriptionMode: "m" + name, SubscriptionFrom: "f" + name, Batch: 200, Partitions: 1}
+		want := broker.PopRequest{Queue: name, Partition: "p" + name, Pinned: true, Group: "g" + name, SubscriptionMode: "m" + name, SubscriptionFrom: "f" + name, Batch: 200, Partitions: 1, DefaultPartitions: true}
 		if !samePop(*pinned, want) {
 			t.Fatalf("got %+v want %+v", *pinned, want)
 		}

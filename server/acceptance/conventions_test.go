@@ -161,7 +161,7 @@ func TestM014BadQueries(t *testing.T) {
 	w.queued(msg("a.b", "p", "a"))
 	for _, bad := range []string{
 		"batch=abc", "batch=", "batch=1.5", "batch=0x1", "batch=99999999999999999999", "batch=%201", "partitions=x", "timeout=1s", "leaseSeconds=ten",
-		"autoAck=1", "autoAck=TRUE", "autoAck=yes", "autoAck=", "wait=0", "wait=True", "batch=1&batch=x", "wait=true&timeout=x",
+		"autoAck=1", "autoAck=TRUE", "autoAck=yes", "autoAck=", "conflation=maybe", "wait=0", "wait=True", "batch=1&batch=x", "wait=true&timeout=x",
 	} {
 		for _, path := range []string{"/api/v1/pop/queue/a.b?", "/api/v1/pop/queue/a.b/partition/p?", "/api/v1/pop?namespace=a&"} {
 			a := w.call("GET", path+bad, "")
@@ -170,7 +170,7 @@ func TestM014BadQueries(t *testing.T) {
 			}
 		}
 	}
-	w.want(w.pop("a.b", "conflation=maybe", "autopilot=1", "unknown=%", "consumerGroup="), "a")
+	w.want(w.pop("a.b", "autopilot=maybe", "unknown=%", "consumerGroup="), "a")
 }
 
 // A number that does not parse counts as absent on the routes of operators.

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"errors"
+
+	"github.com/skepmq/skep/segment"
+)
+
+// Conflation is last-value delivery: a group that was registered with it gets of each
+// partition it claims one message, the newest visible one. The lease covers everything
+// from the cursor up to that message, so completing it completes what was passed over,
+// and setting it aside as a dead letter does too.
+
+// maxConflated is how many messages one pop of a conflating group delivers at most.
+const maxConflated = 64
+
+// claimedAll reports whether the call has claimed as many partitions as it may. A
+// conflating group, which takes one message of each, is bounded by the batch alone
+// where the request does not say.
+func (p *popper) claimedAll(res *PopResult, conflating bool) bool {
+	if conflating && p.req.DefaultPartitions {
+		return false
+	}
+	return p.req.Partitions > 0 && len(res.Parts) >= p.req.Partitions
+}
+
+// sayConflation puts into res what a client has to know about the policy of the groups
+// it popped for. An answer with messages has said already whether it was applied.
+func (p *popper) sayConflation(res *PopResult) {
+	yes, no := false, false
+	for _, g := range p.groups {
+		conflates := g.sub.Load().conflation
+		yes, no = yes || conflates, no || !conflates
+	}
+	switch {
+	case len(p.groups) > 0:
+	case p.req.Pinned:
+		// It registers nothing, so what is not stored is not applied.
+		g := (*group)(nil)
+		if p.queue != nil {
+			g = p.queue.group(p.name)
+		}
+		yes = g != nil && g.sub.Load().conflation
+		no = !yes
+	default:
+		yes = p.req.Conflation // every queue that comes will have it
+	}
+	if len(res.Parts) == 0 {
+		res.Conflation = yes
+	}
+	res.ConflationConflict = p.req.Conflation && no
+}
+
+// readNewest reads the newest visible message at or above cl.from. No lock is held. It
+// reads one batch, and where delays hide messages a second one, however many wait.
+func (cl *claim) readNewest(b *Broker) error {
+	cl.reset()
+	newest, err := cl.newestVisible(b)
+	if err != nil || newest < cl.from {
+		return err
+	}
+	cl.skipped = newest - cl.from
+	cl.from, cl.next = newest, newest
+	var addErr error
+	err = b.batches(cl.view, newest, func(h *segment.Header, batch []byte) bool {
+		if h.BaseOffset <= newest {
+			_, addErr = cl.add(h, batch)
+		} else if h.BaseOffset < cl.view.hwm {
+			// Retention was faster. What it left is hidden, or there would be a newer one.
+			cl.hidden = cl.opens(h)
+		}
+		return false
+	})
+	return errors.Join(err, addErr)
+}
+
+// newestVisible returns the offset of the newest message that no delay hides, or one
+// below cl.from if all are hidden: then cl.hidden says until when.
+func (cl *claim) newestVisible(b *Broker) (int64, error) {
+	last, o := cl.view.hwm-1, cl.options
+	if o.WindowBuffer <= 0 && o.DelayedProcessing <= 0 {
+		return last, nil
+	}
+	now, opens := b.clock.stamp(), int64(0)
+	err := b.batches(cl.view, cl.from, func(h *segment.Header, _ []byte) bool {
+		if h.BaseOffset < cl.view.hwm {
+			opens = cl.opens(h)
+		}
+		return false
+	})
+	if err != nil {
+		return 0, err
+	}
+	if opens > now {
+		cl.hidden = opens
+		return cl.from - 1, nil
+	}
+	if o.DelayedProcessing <= 0 {
+		return last, nil
+	}
+	newest, err := b.offsetAt(cl.view, cl.view.hwm, now-o.DelayedProcessing*1000+1)
+	return min(newest, last), err
+}
+
+// opens returns when the partition delivers the batch of h, if that is the oldest that
+// the group has not seen.
+func (cl *claim) opens(h *segment.Header) int64 {
+	o := cl.options
+	opens := h.TimestampMs + max(o.DelayedProcessing, 0)*1000
+	if o.WindowBuffer > 0 && cl.view.hwm-max(cl.from, h.BaseOffset) < windowBufferCount {
+		opens = max(opens, h.TimestampMs+o.WindowBuffer*1000)
+	}
+	return opens
+}
+
+// conflated reports whether the batch that is leased for c is the newest message of what
+// its lease covers, and how many messages are covered beside it. Where an attempt began is
+// where the span did, also after a restart.
+func (s *subscription) conflated(c *cursor) (conflates bool, skipped int64) {
+	l := c.lease
+	if !s.conflation || l.from != l.end {
+		return false, 0 // or leased by a pinned pop, before the group was registered
+	}
+	return true, l.end - max(c.attemptStart, c.committed+1)
+}
