@@ -294,6 +294,8 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 	h := b.ensureHidden(p.queue)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now = max(b.clock.stamp(), h.lastMs) // letters are listed in the order of their filing
+	d.FailedMs = now
 	b.changed.partition(h) // before the letter: whoever takes that then has its payload
 	d.Offset = h.end
 	batch, at := b.deadLetterFrames(h, d, m, now)

@@ -44,7 +44,8 @@ type PushItem struct {
 	Queue         []byte
 	Partition     []byte
 	TransactionID []byte
-	Payload       []byte // one valid JSON value, surrounding white space removed
+	Payload       []byte    // one valid JSON value, surrounding white space removed
+	TraceID       uuid.UUID // zero: none
 }
 
 // PushStatus is the verdict on one item of a push.
@@ -212,6 +213,7 @@ type DeadLetter struct {
 	RetryCount    int64
 	Payload       []byte
 	ProducerSub   []byte
+	TraceID       uuid.UUID
 	CreatedAtMs   int64 // append time of the message
 	FailedAtMs    int64
 

@@ -80,7 +80,7 @@ func (s *pushState) encode(batch *pushBatch) {
 			s.endPart(count)
 			count = 0
 		}
-		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub}
+		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub, TraceID: it.TraceID}
 		if len(it.TransactionID) > 0 {
 			m.TransactionID = it.TransactionID
 		}
