@@ -90,6 +90,7 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/resources/queues": readOnly, "GET /api/v1/resources/queues/:queue": readOnly,
 		"GET /api/v1/resources/queues/:queue/depth": readOnly, "DELETE /api/v1/resources/queues/:queue": adminOnly,
 		"GET /api/v1/dlq": readOnly, "DELETE /api/v1/dlq": adminOnly, "POST /api/v1/dlq/:id/replay": readWrite,
+		"GET /api/v1/messages": readOnly, "GET /api/v1/messages/:partitionId/:transactionId": readOnly,
 		"DELETE /api/v1/messages/:partitionId/:transactionId":     readWrite,
 		"POST /api/v1/messages/:partitionId/:transactionId/retry": readWrite,
 		"GET /health": public, "GET /status": readOnly,
