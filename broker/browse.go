@@ -53,7 +53,7 @@ type MessagePage struct {
 // What one call of Messages may do, whatever it is asked. Then it answers what it has.
 const (
 	browseSteps   = 200_000  // batches looked at; opening a partition counts as several
-	browseBytes   = 64 << 20 // of those batches
+	browseBytes   = 64 << 20 // of those batches, and once more of those of the page
 	browseOpening = 8        // steps
 	browseLanes   = 25_000   // partitions considered, those with the newest messages
 	browseLetters = 100_000  // dead letters considered, those filed last
@@ -195,20 +195,22 @@ func (b *Broker) newShelf(p *partition) *shelf {
 func (br *browse) read() ([]StoredMessage, error) {
 	shelves := map[*partition]*shelf{}
 	messages := make([]StoredMessage, 0, len(br.found))
-	size := int64(0)
+	size, loaded := int64(0), int64(0)
 	for _, at := range br.found {
 		s := shelves[at.p]
 		if s == nil {
 			s = br.b.newShelf(at.p)
 			shelves[at.p] = s
 		}
+		loaded -= s.finder.loaded
 		m, err := br.b.storedMessage(s, at)
 		if err != nil {
 			return nil, err
 		}
+		loaded += s.finder.loaded
 		// The payload stands in the answer twice.
 		size += messageOverhead + int64(2*len(m.Payload)+len(m.TransactionID)+2*len(m.Queue)+2*len(m.Partition))
-		if size > br.b.o.MaxAnswerBytes && len(messages) > 0 {
+		if (size > br.b.o.MaxAnswerBytes || loaded > browseBytes) && len(messages) > 0 {
 			br.cut = true
 			break
 		}

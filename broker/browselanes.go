@@ -207,6 +207,7 @@ func (br *browse) takeStretch(l *lane) error {
 		s.end -= passed
 	}
 	f := finder{b: br.b, v: l.view, limit: l.view.hwm}
+	defer func() { br.bytes -= f.loaded }()
 	for offset := s.end - 1; offset >= s.from && len(br.found) < br.limit; offset-- {
 		if !l.scope.has(br.f.Status, offset, s.appendedMs) {
 			continue

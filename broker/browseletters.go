@@ -24,7 +24,7 @@ func (br *browse) selectDeadLetters() error {
 		if len(br.found) == br.limit {
 			return nil
 		}
-		if br.steps -= browseOpening; br.steps <= 0 {
+		if br.steps -= browseOpening; br.steps <= 0 || br.bytes <= 0 {
 			br.cut = true
 			return nil
 		}
@@ -37,7 +37,9 @@ func (br *browse) selectDeadLetters() error {
 			s = br.b.newShelf(p)
 			shelves[l.Partition] = s
 		}
+		br.bytes += s.finder.loaded
 		offset, ok, err := s.finder.placeOf(l)
+		br.bytes -= s.finder.loaded
 		if err != nil {
 			if err = br.b.passDamage(p, err); err != nil {
 				return err
@@ -53,29 +55,21 @@ func (br *browse) selectDeadLetters() error {
 
 // collectLetters returns the dead letters whose messages are of the wanted time.
 func (br *browse) collectLetters() (letters []*deadLetter) {
-	for _, q := range br.queues {
-		match := letterMatch{fromMs: br.fromMs} // a message fails after it was appended
-		if br.f.Partition != "" {
-			p := q.partition(br.f.Partition)
-			if p == nil {
-				continue
-			}
-			match.partition = p.number
-		}
-		walk := newLetterWalk(q, match)
-		for found := walk.take(walkStep); len(found) > 0; found = walk.take(walkStep) {
-			for _, l := range found {
-				if l.CreatedMs >= br.fromMs && l.CreatedMs < br.toMs {
-					letters = append(letters, l)
-				}
-			}
-			if len(letters) >= browseLetters {
-				br.cut = true
-				break
-			}
+	// A message fails after it was appended.
+	merge := mergeDeadLetters(br.queues, br.f.Partition, letterMatch{fromMs: br.fromMs})
+	for {
+		_, l := merge.next()
+		switch {
+		case l == nil:
+			return letters
+		case l.CreatedMs < br.fromMs || l.CreatedMs >= br.toMs:
+		case len(letters) == browseLetters:
+			br.cut = true
+			return letters
+		default:
+			letters = append(letters, l)
 		}
 	}
-	return letters
 }
 
 // offsetOf returns the offset in an id that was formed by segment.MessageID.

@@ -125,12 +125,13 @@ func (m *letterMerge) next() (*queue, *deadLetter) {
 	return q, l
 }
 
-func (b *Broker) mergeDeadLetters(t Tenant, f *DeadLetterFilter) *letterMerge {
+// mergeDeadLetters merges those of queues that match, in one partition of each if
+// partition names one.
+func mergeDeadLetters(queues []*queue, partition string, match letterMatch) *letterMerge {
 	m := &letterMerge{}
-	for _, q := range b.deadLetterQueues(t, f.Queue) {
-		match := letterMatch{group: f.Group, fromMs: f.FromMs, toMs: f.ToMs}
-		if f.Partition != "" {
-			p := q.partition(f.Partition)
+	for _, q := range queues {
+		if partition != "" {
+			p := q.partition(partition)
 			if p == nil {
 				continue
 			}
@@ -149,7 +150,8 @@ const maxDeadLetterPage = 1000
 // has 1,000 at the most, and fewer when their payloads exceed Options.MaxAnswerBytes.
 // What it passes over costs a look at memory; only payloads of the page are read.
 func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error) {
-	merge := b.mergeDeadLetters(t, &f)
+	match := letterMatch{group: f.Group, fromMs: f.FromMs, toMs: f.ToMs}
+	merge := mergeDeadLetters(b.deadLetterQueues(t, f.Queue), f.Partition, match)
 	for range f.Offset {
 		if _, l := merge.next(); l == nil {
 			return nil, nil

@@ -49,7 +49,7 @@ func (b *Broker) Message(t Tenant, partitionID uuid.UUID, transactionID string) 
 		return MessageDetail{}, ErrMessageNotFound
 	}
 	s := b.newShelf(p)
-	offset, ok, err := s.finder.newest(transactionID, p.queue)
+	m, offset, ok, err := s.finder.newest(transactionID)
 	if err != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -59,15 +59,10 @@ func (b *Broker) Message(t Tenant, partitionID uuid.UUID, transactionID string) 
 	if !ok {
 		return b.buriedMessage(s, p, letters)
 	}
-	m, _, err := s.finder.at(offset) // in the finder's hand
-	if err != nil {
-		return MessageDetail{}, err
+	if i := slices.IndexFunc(letters, func(l *deadLetter) bool { return l.MessageID == m.ID }); i >= 0 {
+		return b.detail(s, p, m, offset, letters[i]), nil
 	}
-	i := slices.IndexFunc(letters, func(l *deadLetter) bool { return l.MessageID == m.ID })
-	if i < 0 {
-		return b.detail(s, p, m, offset, nil), nil
-	}
-	return b.detail(s, p, m, offset, letters[i]), nil
+	return b.detail(s, p, m, offset, nil), nil
 }
 
 // buriedMessage describes a message that only dead letters know.
@@ -116,17 +111,26 @@ func (b *Broker) detail(s *shelf, p *partition, m Message, offset int64, letter 
 	return d
 }
 
-// newest returns the offset of the last message with that transaction id.
-func (f *finder) newest(id string, q *queue) (offset int64, ok bool, err error) {
+// newest returns the last message with that transaction id, and its offset.
+func (f *finder) newest(id string) (m Message, offset int64, ok bool, err error) {
 	if id == "" {
-		return 0, false, nil
+		return m, 0, false, nil
 	}
 	offset, ok, err = f.newestIndexed(id)
-	if ok || err != nil {
-		return offset, ok, err
+	if !ok && err == nil {
+		offset, ok, err = f.scanOlder(id)
 	}
-	// What is younger than the window would have been in the index.
-	since := f.b.clock.stamp() - q.ackWindow().Milliseconds()
+	if !ok || err != nil {
+		return m, 0, false, err
+	}
+	m, ok, err = f.at(offset)
+	return m, offset, ok, err
+}
+
+// scanOlder searches what may have left the index. That is what is older than the shortest
+// window: the queue's own may have been shorter when the ids expired.
+func (f *finder) scanOlder(id string) (offset int64, ok bool, err error) {
+	since := f.b.clock.stamp() - minAckWindow.Milliseconds()
 	last, err := f.b.offsetAt(f.v, f.limit, since)
 	if err != nil {
 		return 0, false, err
