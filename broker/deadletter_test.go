@@ -231,3 +231,25 @@ func checkMoved(t *testing.T, what string, crashed *faultfs.FS, answered bool) {
 		closeBroker(t, b)
 	}
 }
+
+// A full disk refuses a replay, which would grow it, and no removal.
+func TestReplayOnFullDisk(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, func(o *Options) { o.DiskHighPercent = 85 })
+	w := newWitness(b)
+	if err := errors.Join(w.push("p", "a"), w.consume("p", 1, AckDeadLetter)); err != nil {
+		t.Fatal(err)
+	}
+	letters, err := b.DeadLetters(DefaultTenant, DeadLetterFilter{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFree(14<<20, 100<<20)
+	b.checkSpace()
+	if _, err := b.ReplayDeadLetter(DefaultTenant, letters[0].ID, nil, nil); !errors.Is(err, ErrStorageFull) {
+		t.Errorf("replay: %v", err)
+	}
+	if n, err := b.DeleteDeadLetter(DefaultTenant, letters[0].PartitionID, "a"); n != 1 || err != nil {
+		t.Errorf("delete: %d, %v", n, err)
+	}
+}
