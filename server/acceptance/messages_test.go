@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -277,177 +276,6 @@ func TestG300Pages(t *testing.T) {
 	})
 }
 
-// statusRow shows status, queueStatus, consumedBy of totalGroups.
-func statusRow(m storedMessage) string {
-	lease := ""
-	if m.Lease != nil {
-		lease = " leased"
-	}
-	return fmt.Sprintf("%s %s %s %d/%d%s", m.TransactionID, m.Status, m.QueueStatus, m.Bus.ConsumedBy, m.Bus.TotalGroups, lease)
-}
-
-func TestG302Statuses(t *testing.T) {
-	for _, row := range []struct {
-		name string
-		do   func(w *world)
-		mode consumption
-		want []string // newest first
-	}{
-		{"none", func(*world) {}, consumption{false, 0, "none"}, []string{
-			"m3 pending pending 0/0", "m2 pending pending 0/0", "m1 pending pending 0/0", "m0 pending pending 0/0",
-		}},
-		{"queue", func(w *world) {
-			w.ackAll("", w.popFrom("q", "p", "batch=1"))
-			w.popFrom("q", "p", "batch=2")
-		}, consumption{true, 0, "queue"}, []string{
-			"m3 pending pending 0/0", "m2 processing processing 0/0 leased", "m1 processing processing 0/0 leased", "m0 completed completed 0/0",
-		}},
-		{"expired lease", func(w *world) {
-			w.popFrom("q", "p", "batch=2")
-			w.lapse()
-		}, consumption{true, 0, "queue"}, []string{
-			"m3 pending pending 0/0", "m2 pending pending 0/0", "m1 pending pending 0/0", "m0 pending pending 0/0",
-		}},
-		{"bus", func(w *world) {
-			w.ackAll("g", w.popFrom("q", "p", "consumerGroup=g", "batch=3"))
-			w.ackAll("h", w.popFrom("q", "p", "consumerGroup=h", "batch=1"))
-			w.popFrom("q", "p", "consumerGroup=h", "batch=2")
-		}, consumption{false, 2, "bus"}, []string{
-			"m3 pending pending 0/2", "m2 pending pending 1/2 leased", "m1 pending pending 1/2 leased", "m0 completed pending 2/2",
-		}},
-		{"hybrid", func(w *world) {
-			w.ackAll("g", w.popFrom("q", "p", "consumerGroup=g", "batch=3"))
-			w.ackAll("", w.popFrom("q", "p", "batch=1"))
-			w.popFrom("q", "p", "batch=1")
-		}, consumption{true, 1, "hybrid"}, []string{
-			"m3 pending pending 0/1", "m2 pending pending 1/1", "m1 processing processing 1/1 leased", "m0 completed completed 1/1",
-		}},
-		{"dead letter of the queue mode", func(w *world) {
-			w.ackAll("", w.popFrom("q", "p", "batch=1"))
-			w.buried(w.fail("", "dlq"))
-		}, consumption{true, 0, "queue"}, []string{
-			"m3 pending pending 0/0", "m2 pending pending 0/0", "m1 dead_letter dead_letter 0/0", "m0 completed completed 0/0",
-		}},
-		{"dead letter of a group", func(w *world) {
-			w.buried(w.fail("g", "dlq"))
-			w.fail("h", "retry")
-		}, consumption{false, 2, "bus"}, []string{
-			"m3 pending pending 0/2", "m2 pending pending 0/2", "m1 pending pending 0/2", "m0 pending dead_letter 1/2",
-		}},
-	} {
-		for _, again := range []string{"", "restart", "segments"} {
-			t.Run(row.name+again, func(t *testing.T) {
-				w := open(t)
-				if again == "segments" {
-					w.stop()
-					eagerCheckpoints(w)
-					w.start()
-				}
-				w.queued(numbered("q", "p", "m", 4)...)
-				row.do(w)
-				if again != "" {
-					w.crashAfterAll()
-				}
-				l := w.messages("queue=q", "partition=p")
-				var got []string
-				for _, m := range l.Messages {
-					got = append(got, statusRow(m))
-				}
-				if !slices.Equal(got, row.want) || l.Mode != row.mode {
-					t.Errorf("got %q %+v\nwant %q %+v", got, l.Mode, row.want, row.mode)
-				}
-				if mode := w.messages().Mode; mode != row.mode {
-					t.Errorf("mode of all: %+v", mode)
-				}
-				w.checkStatusFilters(l)
-			})
-		}
-	}
-}
-
-// checkStatusFilters compares the lists of each status with the whole one, and each
-// message with its description.
-func (w *world) checkStatusFilters(whole messageList) {
-	w.t.Helper()
-	for _, status := range []string{"pending", "processing", "completed", "dead_letter"} {
-		var want []string
-		for _, m := range whole.Messages {
-			if status == m.Status || status == "dead_letter" && m.QueueStatus == status {
-				want = append(want, m.TransactionID)
-			}
-		}
-		w.listed(strings.Join(want, " "), "status="+status)
-		for i := range want {
-			w.listed(want[i], "queue=q", "status="+status, "limit=1", fmt.Sprint("offset=", i))
-		}
-	}
-	for _, m := range whole.Messages {
-		d := w.message(m.PartitionID, m.TransactionID)
-		if d.Status != m.Status || d.ID != m.ID || d.Mode != whole.Mode || string(d.Payload) != string(m.Payload) || string(d.Data) != string(m.Data) ||
-			d.CreatedAt != m.CreatedAt || (d.Error != nil) != (m.QueueStatus == "dead_letter") || (d.Lease == nil) != (m.Lease == nil) {
-			w.t.Errorf("described %+v, listed %+v", d, m)
-		}
-		done := 0
-		for _, g := range d.Groups {
-			if g.Consumed && g.Name != queueMode {
-				done++
-			}
-		}
-		if done != m.Bus.ConsumedBy {
-			w.t.Errorf("%d groups described as done, %d listed", done, m.Bus.ConsumedBy)
-		}
-	}
-}
-
-// G-302: a group without a stored cursor stands where its subscription says.
-func TestG302ImpliedCursors(t *testing.T) {
-	afterAgain(t, func(w *world, again func()) {
-		w.queued(msg("q", "other", "x"))
-		for i := range 3 {
-			w.queued(msg("q", "p", fmt.Sprint(i)))
-			w.clock.advance(time.Minute)
-		}
-		from := w.messages("partition=p").Messages[1].CreatedAt
-		w.pop("q", "consumerGroup=new", "subscriptionMode=new")
-		w.pop("q", "consumerGroup=all", "subscriptionMode=all") // leases the first partition
-		w.pop("q", "consumerGroup=from", "subscriptionFrom="+from)
-		w.queued(msg("q", "p", "3"))
-		w.lapse()
-		again()
-		got := w.messages("partition=p")
-		var rows []string
-		for _, m := range got.Messages {
-			rows = append(rows, statusRow(m))
-		}
-		want := []string{"3 pending pending 0/3", "2 pending pending 1/3", "1 pending pending 1/3", "0 pending pending 2/3"}
-		if !slices.Equal(rows, want) || got.Mode != (consumption{false, 3, "bus"}) {
-			w.t.Errorf("got %q %+v\nwant %q", rows, got.Mode, want)
-		}
-		for id, want := range map[string]string{"0": "all false from true new true", "1": "all false from false new true", "3": "all false from false new false"} {
-			var groups []string
-			for _, g := range w.message(got.Messages[0].PartitionID, id).Groups {
-				groups = append(groups, g.Name, fmt.Sprint(g.Consumed))
-			}
-			if strings.Join(groups, " ") != want {
-				w.t.Errorf("groups of %s: %v, want %s", id, groups, want)
-			}
-		}
-		w.placedOnly()
-	})
-}
-
-// placedOnly compares the filter by status where the subscriptions alone decide.
-func (w *world) placedOnly() {
-	w.t.Helper()
-	w.queued(msg("late", "p", "l0"))
-	w.clock.advance(time.Minute)
-	w.pop("late", "consumerGroup=new", "subscriptionMode=new")
-	w.queued(msg("late", "p", "l1"))
-	w.listed("l0", "queue=late", "status=completed")
-	w.listed("l1", "queue=late", "status=pending")
-	w.listed("", "queue=late", "status=processing")
-}
-
 // G-303: whatever is stored is listed and found, however old.
 func TestG303Retained(t *testing.T) {
 	afterAgain(t, func(w *world, again func()) {
@@ -473,73 +301,6 @@ func TestG303Retained(t *testing.T) {
 	})
 }
 
-func TestG305NotFound(t *testing.T) {
-	w := open(t)
-	w.queued(msg("q", "p", "a"))
-	w.buried(w.fail("", "dlq"))
-	d := w.deadLetters()[0]
-	for _, at := range [][2]string{
-		{d.PartitionID, "b"}, {d.PartitionID, ""}, {d.PartitionID, d.ID}, {"no-uuid", "a"}, {"0198f2c1-9a7b-8d20-8e31-4c5d6e7f8a90", "a"},
-		{d.PartitionID[:len(d.PartitionID)-1] + "2", "a"}, // that of the payloads of dead letters
-	} {
-		w.expect("GET", address(at[0], at[1]), "", 404, `{"error":"Message not found"}`)
-	}
-	w.deleteQueue("q")
-	w.expect("GET", address(d.PartitionID, "a"), "", 404, `{"error":"Message not found"}`)
-	w.listed("")
-}
-
-// M-607: what clients look for in a description.
-func TestM607Members(t *testing.T) {
-	w := open(t)
-	w.queued(msg("a.b.c", "p ä/", "x y/ü"))
-	p := w.popFrom("a.b.c", "p ä/", "consumerGroup=g")
-	a := w.call("GET", "/api/v1/messages/"+p.PartitionID+"/"+url.PathEscape("x y/ü"), "")
-	var got map[string]json.RawMessage
-	if err := json.Unmarshal(a.body, &got); err != nil {
-		t.Fatal(err)
-	}
-	for key, want := range map[string]string{
-		"id": quote(p.Messages[0].ID), "transactionId": quote("x y/ü"), "partitionId": quote(p.PartitionID), "partition": quote("p ä/"),
-		"queue": quote("a.b.c"), "queuePath": quote("a.b.c/p ä/"), "namespace": quote("a"), "task": quote("b"), "status": quote("pending"),
-		"payload": quote("x y/ü"), "createdAt": quote(p.Messages[0].CreatedAt), "retryCount": "0",
-	} {
-		if string(got[key]) != want {
-			t.Errorf("%s: %s, want %s", key, got[key], want)
-		}
-	}
-	if !strings.Contains(string(got["queueConfig"]), `"leaseTime":60`) || !strings.Contains(string(got["consumerGroups"]), `{"name":"g",`) {
-		t.Errorf("%s", a.body)
-	}
-}
-
-func TestG306RetryCount(t *testing.T) {
-	afterAgain(t, func(w *world, again func()) {
-		w.configure("q", `{"retryLimit":2}`)
-		w.queued(numbered("q", "p", "m", 2)...)
-		for range 2 {
-			w.ok(true, w.fail("g", "failed"))
-		}
-		partition := w.popFrom("q", "p", "consumerGroup=g").PartitionID
-		if d := w.message(partition, "m0"); d.RetryCount != 0 || d.Error != nil || d.Lease == nil || d.Groups[0].Lease == nil || d.Groups[0].Consumed {
-			w.t.Errorf("live message: %+v", d)
-		}
-		w.lapse()
-		w.buried(w.fail("g", "failed"))
-		again()
-		d := w.message(partition, "m0")
-		if d.RetryCount != 2 || d.Error == nil || *d.Error != "Retries exhausted" || !d.Groups[0].Consumed {
-			w.t.Errorf("dead-lettered message: %+v", d)
-		}
-		w.listed("m0", "status=dead_letter")
-		w.retry(w.deadLetters()[0])
-		if d := w.message(partition, "m0"); d.RetryCount != 0 || d.Error != nil {
-			w.t.Errorf("after the replay: %+v", d)
-		}
-		w.listed("", "status=dead_letter")
-	})
-}
-
 // Many partitions: a page looks into few of them.
 func TestG303ManyPartitions(t *testing.T) {
 	w := open(t, eagerCheckpoints)
@@ -557,5 +318,46 @@ func TestG303ManyPartitions(t *testing.T) {
 	}
 	if n := len(w.messages("limit=1000", "offset=2500").ids()); n != 502 {
 		t.Errorf("%d messages on the last page", n)
+	}
+}
+
+// Lists are taken while everything they look at changes: each is in order, and has no
+// message twice.
+func TestG300UnderLoad(t *testing.T) {
+	w := open(t, eagerCheckpoints)
+	together(6, func(i int) {
+		group := fmt.Sprint("g", i%2)
+		for n := range 40 {
+			switch i {
+			case 0, 1:
+				w.queued(numbered("q", fmt.Sprint("p", n%5), fmt.Sprint("m", i, ".", n, "."), 3)...)
+			case 2, 3:
+				p := w.pop("q", "consumerGroup="+group, "batch=2")
+				if p == nil {
+					continue
+				}
+				status := []string{"completed", "dlq", "retry"}[n%3]
+				w.ack(group, p.Messages[0].as(status))
+				for _, d := range w.deadLetters("limit=1") {
+					w.call("POST", address(d.PartitionID, d.TransactionID)+"/retry", "")
+				}
+			default:
+				status := []string{"", "pending", "processing", "completed", "dead_letter"}[n%5]
+				l := w.messages("limit=50", "status="+status)
+				seen := map[string]bool{}
+				for _, m := range l.Messages {
+					if seen[m.ID] {
+						t.Errorf("%s is listed twice", m.TransactionID)
+					}
+					seen[m.ID] = true
+					if d := w.message(m.PartitionID, m.TransactionID); d.ID != m.ID {
+						t.Errorf("%s is described as %s", m.ID, d.ID)
+					}
+				}
+			}
+		}
+	})
+	if got := w.messages("limit=1000"); got.Total < 240 {
+		t.Errorf("%d messages in the end", got.Total)
 	}
 }
