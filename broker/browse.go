@@ -25,8 +25,8 @@ type MessageFilter struct {
 
 // StoredMessage is a message of a partition, and what became of it.
 type StoredMessage struct {
-	Message          // without Available: its time alone
-	Available   bool // the message was there to be read
+	Message          // only with its time, if it is not Available
+	Available   bool // it was there to be read
 	Queue       string
 	Namespace   string
 	Task        string
@@ -253,8 +253,7 @@ func (m *StoredMessage) describe(s *standing, dead bool) {
 func (b *Broker) passDamage(p *partition, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.damageLocked(p, err)
-	if p.damaged {
+	if err = b.damageLocked(p, err); p.damaged {
 		return nil
 	}
 	return err

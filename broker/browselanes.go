@@ -106,26 +106,22 @@ func (br *browse) candidate(p *partition) (key int64, ok bool) {
 func (br *browse) selectFromLanes() error {
 	for len(br.lanes) > 0 && len(br.found) < br.limit {
 		l := br.lanes[0]
-		if len(l.next) == 0 {
-			if br.steps <= 0 || br.bytes <= 0 {
-				br.cut = true
-				return nil
-			}
-			if err := br.advance(l); err != nil {
-				if err = br.b.passDamage(l.p, err); err != nil {
-					return err
-				}
-				br.cut, l.next = true, nil
-			}
-			if len(l.next) == 0 {
-				br.cut = br.cut || br.steps <= 0 || br.bytes <= 0
-				heap.Pop(&br.lanes)
-				continue
-			}
-		} else {
-			if err := br.takeStretch(l); err != nil {
-				return err
-			}
+		var err error
+		switch {
+		case len(l.next) > 0:
+			err = br.takeStretch(l)
+		case br.spent():
+			br.cut = true
+			return nil
+		default:
+			err = br.advance(l)
+		}
+		if err != nil {
+			return err
+		}
+		if l.ended() {
+			heap.Pop(&br.lanes)
+			continue
 		}
 		if len(l.next) > 0 {
 			l.key = l.next[0].appendedMs
@@ -135,22 +131,44 @@ func (br *browse) selectFromLanes() error {
 	return nil
 }
 
-// advance looks at the next batches of a lane; without any, it is at its end.
+// spent reports that the call has done as much as it may.
+func (br *browse) spent() bool { return br.steps <= 0 || br.bytes <= 0 }
+
+// ended reports that nothing is left of a lane that was opened.
+func (l *lane) ended() bool { return len(l.next) == 0 && l.from >= l.before }
+
+// advance looks at the next batches of a lane. A lane that is damaged ends.
 func (br *browse) advance(l *lane) error {
+	err := br.walk(l)
+	if err == nil {
+		return nil
+	}
+	br.cut = true
+	l.next, l.before = nil, l.from
+	return br.b.passDamage(l.p, err)
+}
+
+func (br *browse) walk(l *lane) error {
 	if !l.opened {
-		if ok, err := br.open(l); err != nil || !ok {
+		if err := br.open(l); err != nil {
 			return err
 		}
 	}
-	l.next = l.next[:0]
 	if l.from >= l.before {
 		return nil
 	}
-	return br.b.batchesBackward(l.view, l.before, func(h *segment.Header, batch []byte) bool {
+	l.next = l.next[:0]
+	stopped := false // by us; otherwise there is nothing further back
+	err := br.b.batchesBackward(l.view, l.before, func(h *segment.Header, batch []byte) bool {
 		br.steps--
 		br.bytes -= int64(len(batch))
-		return l.add(br, h) && br.steps > 0 && br.bytes > 0
+		stopped = !l.add(br, h) || br.spent()
+		return !stopped
 	})
+	if !stopped {
+		l.before = l.from
+	}
+	return err
 }
 
 // add takes what counts of a batch and reports whether to go on with the one before it.
@@ -168,8 +186,8 @@ func (l *lane) add(br *browse, h *segment.Header) bool {
 	return len(l.next) < laneAhead
 }
 
-// open takes the lane's view. ok is false if there is nothing in it.
-func (br *browse) open(l *lane) (ok bool, err error) {
+// open takes the lane's view, and finds where to begin.
+func (br *browse) open(l *lane) error {
 	l.opened = true
 	br.steps -= browseOpening
 	p := l.p
@@ -181,7 +199,7 @@ func (br *browse) open(l *lane) (ok bool, err error) {
 	p.mu.Unlock()
 	if damaged {
 		br.cut = true
-		return false, nil
+		return nil
 	}
 	l.scope = s.scope()
 	l.deadAware = br.f.Status != "" && (s.queueMode || len(s.groups) == 0) && p.queue.dead.of(p.number)
@@ -190,11 +208,11 @@ func (br *browse) open(l *lane) (ok bool, err error) {
 	if l.untilMs <= lastMs && l.from < l.before {
 		last, err := br.b.offsetAt(l.view, l.view.hwm, l.untilMs)
 		if err != nil {
-			return false, err
+			return err
 		}
 		l.before = min(l.before, last+1)
 	}
-	return l.from < l.before, nil
+	return nil
 }
 
 // takeStretch moves the first stretch of a lane to the page, or passes over it.

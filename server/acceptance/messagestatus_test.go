@@ -76,6 +76,9 @@ func TestG302Statuses(t *testing.T) {
 				}
 				w.queued(numbered("q", "p", "m", 4)...)
 				row.do(w)
+				if again == "segments" {
+					w.filed()
+				}
 				if again != "" {
 					w.crashAfterAll()
 				}
