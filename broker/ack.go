@@ -346,10 +346,10 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 	if !h.announced {
 		frames = h.appendRecord(frames)
 	}
-	now := b.clock.stamp()
+	now := max(b.clock.stamp(), h.lastMs) // letters are listed in the order of their filing
 	d := b.newDeadLetter(p, c, m, text, retries, now)
 	d.Offset = h.end
-	frames, payload := b.appendDeadLetter(frames, h, d, m, max(now, h.lastMs))
+	frames, payload := b.appendDeadLetter(frames, h, d, m, now)
 	frames = c.appendRecord(frames, p, b.clock)
 	b.changed.cursor(p, c)
 	stored, ticket := b.journal.Append(frames, false)
@@ -357,7 +357,7 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 		return ticket, 0
 	}
 	h.announced = true
-	h.growPartsLocked(stored, []part{payload}, max(now, h.lastMs))
+	h.growPartsLocked(stored, []part{payload}, now)
 	p.queue.dead.add(d, false)
 	return ticket, h.end
 }

@@ -227,6 +227,7 @@ type DeadLetter struct {
 	RetryCount    int64
 	Payload       []byte
 	ProducerSub   []byte
+	TraceID       uuid.UUID
 	CreatedAtMs   int64 // append time of the message
 	FailedAtMs    int64
 

@@ -14,29 +14,45 @@ import (
 
 // deadLetters are the dead letters of one queue, without their payloads.
 type deadLetters struct {
-	mu   sync.Mutex
-	list []*deadLetter // oldest first; removed ones stay until they are half of it
+	mu sync.Mutex
+	// list is in the order of filing, so of FailedMs. Removed ones stay until they are
+	// half of it; then the list is replaced, not changed: see letterWalk.
+	list []*deadLetter
 	byID map[uuid.UUID]*deadLetter
-	by   map[uint64]int64 // how many, by partition
+	by   map[uint64]int64       // how many, by partition
+	at   map[uint64]*deadLetter // the newest of each address, by its hash
 }
 
+// deadLetter is one of them. Its record never changes; the deadLetters' lock guards the
+// rest.
 type deadLetter struct {
 	record.DeadLetter
-	visible bool // on disk
-	moving  bool // a replay is on its way
+	older   *deadLetter // the one before it whose address has the same hash
+	visible bool        // on disk
+	moving  bool        // a replay is on its way
 	removed bool
+}
+
+// usable reports that neither a replay nor a removal has taken the dead letter.
+func (l *deadLetter) usable() bool { return l.visible && !l.moving && !l.removed }
+
+// addressHash hashes the address of a message. Other addresses may have the same.
+func addressHash(partition uint64, transactionID string) uint64 {
+	return hashIDString(transactionID) ^ partition*0x9e3779b97f4a7c15
 }
 
 func (ds *deadLetters) add(d *record.DeadLetter, visible bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.byID == nil {
-		ds.byID, ds.by = map[uuid.UUID]*deadLetter{}, map[uint64]int64{}
+		ds.byID, ds.by, ds.at = map[uuid.UUID]*deadLetter{}, map[uint64]int64{}, map[uint64]*deadLetter{}
 	}
 	if ds.byID[d.ID] != nil {
 		return // replayed over its home
 	}
-	l := &deadLetter{DeadLetter: *d, visible: visible}
+	h := addressHash(d.Partition, d.TransactionID)
+	l := &deadLetter{DeadLetter: *d, visible: visible, older: ds.at[h]}
+	ds.at[h] = l
 	ds.byID[d.ID] = l
 	ds.by[d.Partition]++
 	ds.list = append(ds.list, l)
@@ -55,22 +71,58 @@ func (ds *deadLetters) publish(hwm int64) {
 func (ds *deadLetters) remove(id uuid.UUID) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.removeLocked(id)
+	if l := ds.byID[id]; l != nil {
+		ds.removeLocked(l)
+	}
 }
 
-func (ds *deadLetters) removeLocked(id uuid.UUID) {
-	l := ds.byID[id]
-	if l == nil {
-		return
+// removeUsable removes those of letters that nobody else has taken, and returns them.
+func (ds *deadLetters) removeUsable(letters []*deadLetter) (removed []*deadLetter) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, l := range letters {
+		if l.usable() {
+			ds.removeLocked(l)
+			removed = append(removed, l)
+		}
 	}
-	delete(ds.byID, id)
+	return removed
+}
+
+func (ds *deadLetters) removeLocked(l *deadLetter) {
+	delete(ds.byID, l.ID)
 	if ds.by[l.Partition]--; ds.by[l.Partition] == 0 {
 		delete(ds.by, l.Partition)
 	}
+	ds.unlinkLocked(l)
 	l.removed = true
 	if len(ds.list) > 2*len(ds.byID)+16 {
-		ds.list = slices.DeleteFunc(ds.list, func(x *deadLetter) bool { return x.removed })
+		kept := make([]*deadLetter, 0, len(ds.byID)+16)
+		for _, x := range ds.list {
+			if !x.removed {
+				kept = append(kept, x)
+			}
+		}
+		ds.list = kept
 	}
+}
+
+// unlinkLocked takes l out of the chain of its address.
+func (ds *deadLetters) unlinkLocked(l *deadLetter) {
+	h := addressHash(l.Partition, l.TransactionID)
+	if ds.at[h] != l {
+		x := ds.at[h]
+		for x.older != l {
+			x = x.older
+		}
+		x.older = l.older
+		return
+	}
+	if l.older == nil {
+		delete(ds.at, h)
+		return
+	}
+	ds.at[h] = l.older
 }
 
 // count returns how many there are.
@@ -87,16 +139,33 @@ func (ds *deadLetters) counts() map[uint64]int64 {
 	return maps.Clone(ds.by)
 }
 
-// newest returns the visible ones that match, newest first.
-func (ds *deadLetters) newest(match func(*record.DeadLetter) bool) (found []record.DeadLetter) {
+// of reports whether a partition has any.
+func (ds *deadLetters) of(partition uint64) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	for _, l := range slices.Backward(ds.list) {
-		if l.visible && !l.moving && !l.removed && match(&l.DeadLetter) {
-			found = append(found, l.DeadLetter)
+	return ds.by[partition] > 0
+}
+
+// addressed returns the usable ones of a message's address, newest first.
+func (ds *deadLetters) addressed(partition uint64, transactionID string) (found []*deadLetter) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for l := ds.at[addressHash(partition, transactionID)]; l != nil; l = l.older {
+		if l.usable() && l.Partition == partition && l.TransactionID == transactionID {
+			found = append(found, l)
 		}
 	}
 	return found
+}
+
+// ofMessage returns the newest usable one of a message, nil for none.
+func (ds *deadLetters) ofMessage(partition uint64, m *Message) *deadLetter {
+	for _, l := range ds.addressed(partition, m.transactionID()) {
+		if l.MessageID == m.ID {
+			return l
+		}
+	}
+	return nil
 }
 
 // emit appends the record of each to buf, handing full buffers on.
@@ -133,7 +202,7 @@ func (b *Broker) appendDeadLetter(dst []byte, h *partition, d *record.DeadLetter
 	start := len(dst)
 	dst = record.BeginFrame(dst, record.KindBatch)
 	raw := segment.AppendMessage(nil, &segment.Message{
-		TransactionID: []byte(d.TransactionID), Payload: m.Payload, ProducerSub: m.ProducerSub,
+		TransactionID: []byte(d.TransactionID), Payload: m.Payload, ProducerSub: m.ProducerSub, TraceID: m.TraceID,
 	})
 	dst = segment.AppendBatch(dst, &segment.Header{Count: 1}, raw)
 	segment.Seal(dst[start+record.FrameHeaderLen:], h.number, d.Offset, stamp, b.newBatchID(stamp, d.Offset))
@@ -144,156 +213,9 @@ func (b *Broker) appendDeadLetter(dst []byte, h *partition, d *record.DeadLetter
 	return dst, payload
 }
 
-// maxDeadLetterPage bounds a page of dead letters; so does Options.MaxAnswerBytes.
-const maxDeadLetterPage = 1000
-
-// DeadLetters returns the dead letters that match f, newest first, with payloads. A page
-// has 1,000 at the most, and fewer when their payloads exceed Options.MaxAnswerBytes.
-func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error) {
-	var page []DeadLetter
-	for _, q := range b.deadLetterQueues(t, f.Queue) {
-		for _, d := range q.dead.newest(func(d *record.DeadLetter) bool { return b.matches(d, f) }) {
-			page = append(page, b.describe(q, &d))
-		}
-	}
-	slices.SortStableFunc(page, func(x, y DeadLetter) int {
-		return int(min(max(y.FailedAtMs-x.FailedAtMs, -1), 1))
-	})
-	page = page[min(max(f.Offset, 0), len(page)):]
-	page = page[:min(max(f.Limit, 0), maxDeadLetterPage, len(page))]
-	loaded, bytes := page[:0], int64(0)
-	for _, l := range page {
-		ok, err := b.loadPayload(&l)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue // deleted with its queue, just now
-		}
-		if bytes += l.size(); bytes > b.o.MaxAnswerBytes && len(loaded) > 0 {
-			break
-		}
-		loaded = append(loaded, l)
-	}
-	return loaded, nil
-}
-
-func (b *Broker) deadLetterQueues(t Tenant, name string) (queues []*queue) {
-	if name != "" {
-		if q := b.queue(t, name); q != nil {
-			queues = append(queues, q)
-		}
-		return queues
-	}
-	for _, q := range b.allQueues() {
-		if q.tenant == t {
-			queues = append(queues, q)
-		}
-	}
-	return queues
-}
-
-func (b *Broker) matches(d *record.DeadLetter, f DeadLetterFilter) bool {
-	if f.Group != "" && d.GroupName != f.Group {
-		return false
-	}
-	if f.Partition != "" {
-		if p := b.partitions.get(d.Partition); p == nil || p.name != f.Partition {
-			return false
-		}
-	}
-	return d.FailedMs >= f.FromMs && (f.ToMs == 0 || d.FailedMs <= f.ToMs)
-}
-
-func (b *Broker) describe(q *queue, d *record.DeadLetter) DeadLetter {
-	l := DeadLetter{
-		ID: d.ID, TransactionID: d.TransactionID, MessageID: d.MessageID,
-		PartitionID: partitionID(b.directory, d.Partition), Queue: q.name, Group: d.GroupName,
-		Error: d.Error, RetryCount: int64(d.Retries), CreatedAtMs: d.CreatedMs, FailedAtMs: d.FailedMs,
-		queue: q, offset: d.Offset,
-	}
-	if p := b.partitions.get(d.Partition); p != nil {
-		l.Partition = p.name
-	}
-	return l
-}
-
-// size is about what the dead letter takes in an answer.
-func (l *DeadLetter) size() int64 {
-	return messageOverhead + int64(len(l.Payload)+len(l.TransactionID)+len(l.Error)+len(l.Queue)+len(l.Partition)+len(l.Group))
-}
-
-// loadPayload reads the payload of l. ok is false if it is gone, with its queue.
-func (b *Broker) loadPayload(l *DeadLetter) (ok bool, err error) {
-	h := l.queue.hiddenPartition()
-	h.mu.Lock()
-	v := h.viewLocked()
-	h.mu.Unlock()
-	m, ok, err := b.messageAt(v, l.offset, v.hwm)
-	l.Payload, l.ProducerSub = m.Payload, m.ProducerSub
-	return ok, err
-}
-
-// DeleteDeadLetter removes the dead letters of one message, of every group, and returns
-// how many there were, once that is on disk.
-func (b *Broker) DeleteDeadLetter(t Tenant, partitionID uuid.UUID, transactionID string) (int, error) {
-	q, match := b.deadLetterAddress(t, partitionID, transactionID)
-	if q == nil {
-		return 0, nil
-	}
-	return b.removeDeadLetters(q, q.dead.newest(match))
-}
-
-// PurgeDeadLetters removes the dead letters of a queue, or of one group of it.
-func (b *Broker) PurgeDeadLetters(t Tenant, queueName, group string) (int, error) {
-	q := b.queue(t, queueName)
-	if q == nil {
-		return 0, nil
-	}
-	return b.removeDeadLetters(q, q.dead.newest(func(d *record.DeadLetter) bool {
-		return group == "" || d.GroupName == group
-	}))
-}
-
-func (b *Broker) removeDeadLetters(q *queue, gone []record.DeadLetter) (int, error) {
-	if len(gone) == 0 {
-		return 0, nil
-	}
-	var frames []byte
-	for i := range gone {
-		frames = record.AppendDeadLetterRemoved(frames, q.number, gone[i].ID)
-	}
-	b.changed.record(frames)
-	_, ticket := b.journal.Append(frames, false)
-	for i := range gone {
-		q.dead.remove(gone[i].ID)
-	}
-	if err := ticket.Wait(); err != nil {
-		return 0, b.storageError(err)
-	}
-	return len(gone), nil
-}
-
-// deadLetterAddress returns the queue of a partition and what selects the dead letters
-// of one of its messages.
-func (b *Broker) deadLetterAddress(t Tenant, id uuid.UUID, transactionID string) (*queue, func(*record.DeadLetter) bool) {
-	number, ok := partitionNumber(b.directory, id)
-	p := b.partitions.get(number)
-	if !ok || p == nil || p.queue.tenant != t {
-		return nil, nil
-	}
-	return p.queue, func(d *record.DeadLetter) bool {
-		return d.Partition == number && d.TransactionID == transactionID
-	}
-}
-
 // ReplayDeadLetterAt moves the newest dead letter of a message back to its partition.
 func (b *Broker) ReplayDeadLetterAt(t Tenant, partitionID uuid.UUID, transactionID string) (ReplayResult, error) {
-	q, match := b.deadLetterAddress(t, partitionID, transactionID)
-	if q == nil {
-		return ReplayResult{}, ErrDeadLetterNotFound
-	}
-	found := q.dead.newest(match)
+	q, found := b.deadLettersAt(t, partitionID, transactionID)
 	if len(found) == 0 {
 		return ReplayResult{}, ErrDeadLetterNotFound
 	}
@@ -335,6 +257,9 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	if !b.hasSpace() {
 		return ReplayResult{}, ErrStorageFull
 	}
+	if err := b.journal.Admit(); err != nil {
+		return ReplayResult{}, b.storageError(err)
+	}
 	d, ok := from.dead.reserve(id, true)
 	if !ok {
 		return ReplayResult{}, ErrDeadLetterNotFound
@@ -351,34 +276,33 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	if partitionName != nil {
 		r.Partition = *partitionName
 	}
-	removal := record.AppendDeadLetterRemoved(nil, from.number, id)
-	err := b.move(t, &r, removal, func() { from.dead.remove(id) })
+	err := b.move(t, &r, record.AppendDeadLetterRemoved(nil, from.number, id), func() { from.dead.remove(id) })
 	if err != nil || !r.Removed {
 		from.dead.reserve(id, false)
 	}
 	return r, err
 }
 
-// move appends the message and the removal as one entry.
+// move appends the message and the removal as one entry. removed is called when both are
+// on their way to disk, under the partition's lock: a checkpoint that files the message
+// must not find the dead letter in memory any more.
 func (b *Broker) move(t Tenant, r *ReplayResult, removal []byte, removed func()) error {
 	s := pushPool.Get().(*pushState)
 	defer s.release()
 	s.items = []PushItem{{
 		Queue: []byte(r.Queue), Partition: []byte(r.Partition),
-		TransactionID: []byte(r.TransactionID), Payload: r.DeadLetter.Payload,
+		TransactionID: []byte(r.TransactionID), Payload: r.DeadLetter.Payload, TraceID: r.DeadLetter.TraceID,
 	}}
 	s.sub = r.DeadLetter.ProducerSub
 	s.results = make([]PushResult, 1)
-	s.suffix = removal
+	s.suffix, s.stored = removal, removed
 	s.group()
 	batch := &s.batches[0]
 	if err := b.pushBatch(t, s, batch); err != nil {
 		return err
 	}
 	r.Push = s.results[0]
-	if r.Removed = r.Push.Status == Queued; r.Removed {
-		removed()
-	}
+	r.Removed = r.Push.Status == Queued
 	if err := s.last.Wait(); err != nil {
 		return b.storageError(err)
 	}

@@ -61,7 +61,16 @@
 // is only ever late, and what it waits over is anybody's; see hold.go.
 //
 // Dead letters keep their payload in a hidden partition of their queue, so it is stored,
-// filed and checksummed like any message; what lists need of them is in memory.
+// filed and checksummed like any message; what lists need of them is in memory, in the
+// order of their filing and by address. One that is removed leaves memory before its
+// record is written, or with it under the lock of the partition that it moves to: a
+// catalogue rewritten from memory outlives the journal's record.
+//
+// Looking at messages takes no part in any of this. Messages orders the partitions by
+// their newest message, in memory, and walks as many of them backwards as a page needs;
+// what became of a message is told from cursors and subscriptions. It locks a partition
+// for a look at a time and reads without a lock, and there is a bound on what one call
+// reads, however little of it matches.
 //
 // A transaction locks what it touches instead of logging an intent and undoing it. It
 // reads and creates without locks and then starts over, so locks are held for a decision

@@ -21,6 +21,7 @@ type finder struct {
 	h         segment.Header // of the latest batch; Count is 0 before the first
 	raw       []byte
 	positions []int // of the messages in raw
+	loaded    int64 // bytes of all batches so far, decoded
 }
 
 // at reads the message at offset. ok is false if it is not there: removed, or never
@@ -53,6 +54,7 @@ func (f *finder) load(offset int64) error {
 		if f.raw, loadErr = segment.Body(h, batch, nil); loadErr != nil {
 			return false
 		}
+		f.loaded += int64(len(f.raw))
 		rest := f.raw
 		for range h.Count {
 			f.positions = append(f.positions, len(f.raw)-len(rest))

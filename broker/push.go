@@ -68,6 +68,7 @@ type pushState struct {
 	parts   []part // of frame
 	prefix  []byte // records that go before it, and then all of the entry
 	suffix  []byte // records that go behind it: of a replay
+	stored  func() // called once they are appended, under the partition's lock; nil: nothing
 	hashes  []uint64
 	leaders map[uint64]int32
 	found   []int64
@@ -99,7 +100,7 @@ func (s *pushState) release() {
 		s.byName, s.leaders = map[uint64]int32{}, map[uint64]int32{}
 	}
 	clear(s.batches)
-	s.items, s.results, s.sub, s.suffix, s.last = nil, nil, nil, nil, journal.Ticket{}
+	s.items, s.results, s.sub, s.suffix, s.stored, s.last = nil, nil, nil, nil, nil, journal.Ticket{}
 	pushPool.Put(s)
 }
 
@@ -221,6 +222,9 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	if b.appendLocked(s, p, stamp, id) {
 		s.settleStored(b, batch, p, base, stamp, id)
 		batch.p, batch.end = p, p.end
+		if s.stored != nil {
+			s.stored()
+		}
 	}
 	s.settleRepeats(batch)
 	return true, nil

@@ -100,7 +100,7 @@ type transaction struct {
 
 	limit int64 // maxTransactionBytes, less in tests
 
-	lanes    []lane
+	lanes    []pushLane
 	acks     []*acknowledge // one a partition and group
 	refusal  string         // of an ack that names no partition and group; "": all do
 	fenced   bool           // a lease id came along
@@ -116,8 +116,8 @@ type transaction struct {
 	ticket journal.Ticket
 }
 
-// lane is what a transaction pushes to one partition.
-type lane struct {
+// pushLane is what a transaction pushes to one partition.
+type pushLane struct {
 	batch  *pushBatch
 	q      *queue     // nil: does not exist
 	p      *partition // nil: does not exist
@@ -136,7 +136,7 @@ func (tx *transaction) preparePushes() {
 	s := tx.s
 	s.group()
 	s.frame, s.parts = s.frame[:0], s.parts[:0]
-	tx.lanes = make([]lane, len(s.batches))
+	tx.lanes = make([]pushLane, len(s.batches))
 	ends := make([]int, len(s.batches))
 	for i := range s.batches {
 		tx.lanes[i].batch = &s.batches[i]

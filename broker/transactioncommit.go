@@ -132,16 +132,16 @@ func (tx *transaction) entryLocked(head []byte) []byte {
 		m.next.apply(m.a.p, &m.a.decision, now)
 		entry = m.next.appendRecord(entry, m.a.p, b.clock)
 		if m.a.decision.file {
-			entry = tx.buryLocked(m.a, entry, now)
+			entry = tx.buryLocked(m.a, entry)
 		}
 	}
 	return entry
 }
 
 // buryLocked appends the dead letter of a at the next place of its grave.
-func (tx *transaction) buryLocked(a *acknowledge, entry []byte, now int64) []byte {
+func (tx *transaction) buryLocked(a *acknowledge, entry []byte) []byte {
 	g := tx.graveOf[a.p.queue]
-	d := tx.b.newDeadLetter(a.p, a.c, a.poison, a.errorText(a.decision.poison), a.state.retries, now)
+	d := tx.b.newDeadLetter(a.p, a.c, a.poison, a.errorText(a.decision.poison), a.state.retries, g.stamp)
 	d.Offset = g.end
 	entry, payload := tx.b.appendDeadLetter(entry, g.h, d, a.poison, g.stamp)
 	g.end++

@@ -177,7 +177,7 @@ func (r *request) retryDeadLetter() {
 	case errors.Is(err, broker.ErrDeadLetterNotFound):
 		r.noDeadLetter()
 	case err != nil:
-		r.fail(err)
+		r.failReplay(err)
 	default:
 		r.sendReplay(&result)
 	}
@@ -213,7 +213,7 @@ func (r *request) replayDeadLetter() {
 		b = append(b, `,"error":"Message not found","message":"No dead letter with this id"}`...)
 		r.send(fasthttp.StatusNotFound, b)
 	case err != nil:
-		r.fail(err)
+		r.failReplay(err)
 	default:
 		r.sendReplay(&result)
 	}
@@ -233,6 +233,16 @@ func replayTarget(field string, name codec.OptString) (target *string, bad strin
 		return nil, field + nameTooLong
 	}
 	return &trimmed, ""
+}
+
+// failReplay says with the error what became of the dead letter: it is still there, but
+// for a write that failed, after which nobody knows.
+func (r *request) failReplay(err error) {
+	removed := `,"success":false,"dlqRowRemoved":false`
+	if errors.Is(err, broker.ErrStorageFailed) {
+		removed = `,"success":false,"dlqRowRemoved":null`
+	}
+	r.failWith(err, removed)
 }
 
 // sendReplay answers 200: the letter was moved, or its message is already back.

@@ -33,6 +33,7 @@ var failures = [...]struct {
 	{broker.ErrQueueNotFound, fasthttp.StatusNotFound, `{"error":"Queue not found"}`},
 	{broker.ErrPartitionNotFound, fasthttp.StatusNotFound, `{"success":false,"error":"Partition not found"}`},
 	{broker.ErrDeadLetterNotFound, fasthttp.StatusNotFound, `{"error":"Message not found"}`},
+	{broker.ErrMessageNotFound, fasthttp.StatusNotFound, `{"error":"Message not found"}`},
 	{broker.ErrNoLabel, fasthttp.StatusBadRequest, `{"success":false,"error":"namespace or task is required","messages":[]}`},
 
 	{errBodyTooLarge, fasthttp.StatusRequestEntityTooLarge, bodyTooLarge},
@@ -44,7 +45,10 @@ var failures = [...]struct {
 
 // fail answers with what failures says about err. An error that it does not know is
 // a defect of ours: it is logged, and the client learns its text.
-func (r *request) fail(err error) {
+func (r *request) fail(err error) { r.failWith(err, "") }
+
+// failWith is fail with more members of the object, each behind a comma.
+func (r *request) failWith(err error, members string) {
 	for i := range failures {
 		f := &failures[i]
 		if !errors.Is(err, f.err) {
@@ -53,11 +57,13 @@ func (r *request) fail(err error) {
 		if f.status == fasthttp.StatusServiceUnavailable {
 			r.retryAfter()
 		}
-		r.sendText(f.status, f.body)
+		b := append(r.answer(), f.body[:len(f.body)-1]...)
+		r.send(f.status, append(append(b, members...), '}'))
 		return
 	}
 	r.server.log.Error().Err(err).Bytes("path", r.ctx.URI().PathOriginal()).Msg("request failed")
-	r.sendError(fasthttp.StatusInternalServerError, "", err.Error())
+	b := codec.AppendString(append(r.answer(), `{"error":`...), err.Error())
+	r.send(fasthttp.StatusInternalServerError, append(append(b, members...), '}'))
 }
 
 // badBody answers 400 to a body that is not what the route takes.

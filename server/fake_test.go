@@ -49,6 +49,10 @@ type fake struct {
 	part    *string
 	err     error
 
+	page    broker.MessagePage
+	browsed broker.MessageFilter
+	detail  broker.MessageDetail
+
 	ready    error
 	stopOnce sync.Once
 	stopC    chan struct{}
@@ -195,6 +199,15 @@ func (f *fake) ReplayDeadLetter(_ broker.Tenant, _ uuid.UUID, queue, partition *
 func (f *fake) PurgeDeadLetters(_ broker.Tenant, queue, group string) (int, error) {
 	f.filter = broker.DeadLetterFilter{Queue: queue, Group: group}
 	return f.removed, f.err
+}
+
+func (f *fake) Messages(_ broker.Tenant, filter broker.MessageFilter) (broker.MessagePage, error) {
+	f.browsed = filter
+	return f.page, f.err
+}
+
+func (f *fake) Message(broker.Tenant, uuid.UUID, string) (broker.MessageDetail, error) {
+	return f.detail, f.err
 }
 
 func (f *fake) Ready() error { return f.ready }

@@ -61,6 +61,8 @@ var routes = [...]route{
 	{"GET", "/api/v1/dlq", readOnly, (*request).listDeadLetters},
 	{"DELETE", "/api/v1/dlq", adminOnly, (*request).purgeDeadLetters},
 	{"POST", "/api/v1/dlq/:id/replay", readWrite, (*request).replayDeadLetter},
+	{"GET", "/api/v1/messages", readOnly, (*request).listMessages},
+	{"GET", "/api/v1/messages/:partitionId/:transactionId", readOnly, (*request).describeMessage},
 	{"DELETE", "/api/v1/messages/:partitionId/:transactionId", readWrite, (*request).deleteDeadLetter},
 	{"POST", "/api/v1/messages/:partitionId/:transactionId/retry", readWrite, (*request).retryDeadLetter},
 

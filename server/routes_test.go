@@ -96,6 +96,7 @@ func TestAccess(t *testing.T) {
 		"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek": readWrite,
 
 		"GET /api/v1/dlq": readOnly, "DELETE /api/v1/dlq": adminOnly, "POST /api/v1/dlq/:id/replay": readWrite,
+		"GET /api/v1/messages": readOnly, "GET /api/v1/messages/:partitionId/:transactionId": readOnly,
 		"DELETE /api/v1/messages/:partitionId/:transactionId":     readWrite,
 		"POST /api/v1/messages/:partitionId/:transactionId/retry": readWrite,
 		"GET /health": public, "GET /status": readOnly,

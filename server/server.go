@@ -66,6 +66,9 @@ type Broker interface {
 	ReplayDeadLetter(t broker.Tenant, id uuid.UUID, queue, partition *string) (broker.ReplayResult, error)
 	PurgeDeadLetters(t broker.Tenant, queue, group string) (int, error)
 
+	Messages(t broker.Tenant, f broker.MessageFilter) (broker.MessagePage, error)
+	Message(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.MessageDetail, error)
+
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
 	// StopWaiting wakes every parked Pop with an empty result; later ones do not park.

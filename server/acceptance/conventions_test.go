@@ -95,7 +95,7 @@ func TestG012WrongMethod(t *testing.T) {
 		{"GET", "/api/v1/push", "POST"}, {"PUT", "/api/v1/ack", "POST"}, {"GET", "/api/v1/ack/batch", "POST"},
 		{"POST", "/api/v1/pop", "GET"}, {"DELETE", "/api/v1/pop/queue/q", "GET"}, {"HEAD", "/api/v1/pop/queue/q", "GET"},
 		{"GET", "/api/v1/lease/x/extend", "POST"}, {"GET", "/api/v1/configure", "POST"}, {"POST", "/health", "GET, HEAD"},
-		{"POST", "/api/v1/resources/queues/q", "GET, HEAD, DELETE"}, {"GET", address("p", "t"), "DELETE"},
+		{"POST", "/api/v1/resources/queues/q", "GET, HEAD, DELETE"}, {"POST", address("p", "t"), "GET, HEAD, DELETE"},
 	} {
 		a := w.call(row.method, row.path, "")
 		want := `{"error":"Method Not Allowed","code":"method_not_allowed"}`

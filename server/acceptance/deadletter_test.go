@@ -310,11 +310,12 @@ func TestG315ReplayByID(t *testing.T) {
 	for i, row := range []struct{ body, queue, partition string }{
 		{`{"queue":"r"}`, "r", "p"}, {`{"partition":" s "}`, "q", "s"}, {``, "q", "p"},
 	} {
+		from := stamp(w.clock.now())
 		a := w.call("POST", "/api/v1/dlq/"+d[i].ID+"/replay", row.body)
 		if r := decode[replayAnswer](t, a.body); a.status != 200 || !r.LetterRemoved || r.Queue != row.queue || r.Partition != row.partition {
 			t.Errorf("%s: %d %s", row.body, a.status, a.body)
 		}
-		w.want(w.popFrom(row.queue, row.partition, "consumerGroup="+fmt.Sprint(i), "subscriptionMode=all", "batch=1", "subscriptionFrom="+stamp(w.clock.now().Add(-500*time.Millisecond))), "dlq:"+d[i].ID)
+		w.want(w.popFrom(row.queue, row.partition, "consumerGroup="+fmt.Sprint(i), "subscriptionMode=all", "batch=1", "subscriptionFrom="+from), "dlq:"+d[i].ID)
 	}
 	for _, id := range []string{d[0].ID, "nope", "0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"} {
 		w.expect("POST", "/api/v1/dlq/"+id+"/replay", "", 404,

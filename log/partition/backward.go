@@ -1,0 +1,79 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/skepmq/skep/index"
+	"github.com/skepmq/skep/segment"
+)
+
+// ReadBackward calls fn with the batches of a partition that newest knows of and that
+// begin before offset before, the last one first, until fn returns false. Otherwise it is
+// as Read. Entries point backwards, so a walk that ends soon reads little of the chain.
+func (s *Store) ReadBackward(newest index.Pointer, partition uint64, before int64, fn func(batch []byte) (more bool)) error {
+	if newest.IsZero() {
+		return nil
+	}
+	chain, _, err := s.chain(newest, partition, target{offset: before - 1})
+	if err != nil {
+		return err
+	}
+	i := index.FindOffset(chain, before-1)
+	if i == len(chain) || chain[i].BaseOffset >= before {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	for ; i > 0; i-- {
+		if more, err := s.readExtentBackward(&chain[i], before, fn); err != nil || !more {
+			return err
+		}
+	}
+	return s.walkBackward(chain[0], before, fn)
+}
+
+// walkBackward reads e and what comes before it, entry by entry. It keeps none: a chain
+// that is not cached is not worth caching for a look at its end.
+func (s *Store) walkBackward(e index.Located, before int64, fn func(batch []byte) bool) error {
+	w := walker{s: s, partition: e.Partition}
+	for {
+		more, err := s.readExtentBackward(&e, before, fn)
+		if err != nil || !more || e.Prev.IsZero() {
+			return err
+		}
+		w.found = append(w.found[:0], e)
+		var ok bool
+		if e, ok, err = w.next(e.Prev); err != nil || !ok {
+			return err
+		}
+	}
+}
+
+// readExtentBackward calls fn with the batches of an extent that begin before an offset,
+// the last one first.
+func (s *Store) readExtentBackward(e *index.Located, before int64, fn func(batch []byte) bool) (more bool, err error) {
+	b, err := s.extent(e)
+	if err != nil {
+		return false, err
+	}
+	var batches [][]byte
+	for len(b) > 0 {
+		h, err := segment.DecodeHeader(b)
+		if err != nil {
+			return false, err
+		}
+		if h.BaseOffset >= before {
+			break
+		}
+		n := h.Len()
+		batches = append(batches, b[:n:n])
+		b = b[n:]
+	}
+	for _, batch := range slices.Backward(batches) {
+		if !fn(batch) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
