@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -298,7 +297,9 @@ func (tx *transaction) read() (*Rollback, error) {
 		need := a.need
 		a.need = nil
 		if err := need(); err != nil {
-			return nil, fmt.Errorf("read for a transaction: %w", err)
+			a.p.mu.Lock()
+			defer a.p.mu.Unlock()
+			return nil, tx.b.damageLocked(a.p, err)
 		}
 		if a.poison != nil {
 			held += int64(len(a.poison.Payload))

@@ -1,8 +1,12 @@
 package acceptance
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -176,4 +180,39 @@ func TestM442AfterRestart(t *testing.T) {
 	w.restart()
 	w.committed(bundled(acking("", ack{TransactionID: "n1", PartitionID: m[0].PartitionID})))
 	w.want(w.pop("q"), "n2")
+}
+
+// R6: what cannot be read rolls back, and takes its partition out of service, no more.
+func TestTransactionOnADamagedPartition(t *testing.T) {
+	w := open(t, eagerCheckpoints)
+	w.queued(item{"q", "bad", "m0", []byte(`"` + strings.Repeat("x", 1000) + `"`)})
+	w.queued(msg("q", "good", "m0"))
+	partition := w.popFrom("q", "bad").PartitionID
+	w.filed()
+	w.stop()
+	found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatal(found, err)
+	}
+	for _, path := range found {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := bytes.Index(content, []byte("xxxxxxxx")); i >= 0 {
+			content[i+5] = 'y'
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start()
+	b := bundled(acking("", ack{TransactionID: "m0", PartitionID: partition}), pushing(msg("q", "good", "m1"), msg("new", "", "n0")))
+	w.expect("POST", "/api/v1/transaction", b.body(), 500, `{"error":"partition damaged","code":"partition_damaged"}`)
+	w.want(w.popFrom("q", "good"), "m0")
+	if names := w.queueNames(); slices.Contains(names, "new") {
+		t.Errorf("queues %v", names)
+	}
+	w.expect("POST", "/api/v1/transaction", bundled(pushing(msg("q", "bad", "m0"))).body(), 500, `{"error":"partition damaged","code":"partition_damaged"}`)
+	w.committed(bundled(pushing(msg("q", "good", "m1"))))
 }
