@@ -27,6 +27,9 @@ var (
 	ErrPartitionDamaged = errors.New("broker: partition damaged")
 	// ErrTooManyParked refuses a long poll beyond Options.MaxParked.
 	ErrTooManyParked = errors.New("broker: too many parked requests")
+	// ErrMaintenance refuses to replay a dead letter while pushes are spooled. The dead
+	// letter is where it was.
+	ErrMaintenance = errors.New("broker: push maintenance is on")
 )
 
 // QueueMode is the consumer group of every request that names none.
@@ -55,6 +58,7 @@ const (
 	Queued PushStatus = iota
 	Duplicate
 	Failed
+	Buffered // in the spool of push maintenance
 )
 
 // PushResult answers one PushItem, in its place.

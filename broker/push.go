@@ -19,6 +19,9 @@ import (
 //
 // A batch that cannot be compared with what is stored is Failed, and not stored.
 //
+// Under push maintenance, and until what it has spooled is drained, items are Buffered:
+// on disk, but in no queue yet.
+//
 // Errors, with nothing answered: ErrStorageFull, ErrStorageFailed, ErrClosed.
 func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResult) error {
 	if len(items) == 0 {
@@ -29,6 +32,11 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 	}
 	if err := b.journal.Admit(); err != nil {
 		return b.storageError(err)
+	}
+	if b.maintenance.diverting.Load() {
+		if diverted, err := b.divert(t, items, sub, results); diverted {
+			return err
+		}
 	}
 	s := pushPool.Get().(*pushState)
 	defer s.release()
@@ -63,11 +71,12 @@ type pushState struct {
 	batches []pushBatch
 	next    []int32 // next item of the same batch, -1 at its end
 	byName  map[uint64]int32
-	raw     []byte // messages of the batch at hand
-	frame   []byte // its frames
-	parts   []part // of frame
-	prefix  []byte // records that go before it, and then all of the entry
-	suffix  []byte // records that go behind it: of a replay
+	raw     []byte   // messages of the batch at hand
+	frame   []byte   // its frames
+	parts   []part   // of frame
+	prefix  []byte   // records that go before it, and then all of the entry
+	suffix  []byte   // records that go behind it: of a replay
+	drained *drained // where the items come from, if from the spool
 	hashes  []uint64
 	leaders map[uint64]int32
 	found   []int64
@@ -100,6 +109,7 @@ func (s *pushState) release() {
 	}
 	clear(s.batches)
 	s.items, s.results, s.sub, s.suffix, s.last = nil, nil, nil, nil, journal.Ticket{}
+	s.drained = nil
 	pushPool.Put(s)
 }
 
@@ -201,7 +211,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 		return false, nil
 	}
 	now := b.clock.stamp()
-	if window > 0 && s.hasKeys(batch) {
+	if window > 0 && s.hasKeys(batch) && !s.drained.unchecked() {
 		dup, err := b.findStored(s, batch, p, now-window*1000)
 		if err != nil {
 			return false, err
@@ -235,12 +245,19 @@ func (b *Broker) appendLocked(s *pushState, p *partition, stamp int64, id uuid.U
 		offset += int64(part.count)
 	}
 	frames, prefix := s.frame, 0
-	if !p.announced || len(s.suffix) > 0 {
+	if s.drained != nil {
+		s.drained.p.mu.Lock()
+		defer s.drained.p.mu.Unlock()
+	}
+	if !p.announced || len(s.suffix) > 0 || s.drained != nil {
 		// The same entry creates the partition.
 		s.prefix = p.appendRecord(s.prefix[:0])
 		prefix = len(s.prefix)
 		s.prefix = append(s.prefix, s.frame...)
 		s.prefix = append(s.prefix, s.suffix...)
+		if s.drained != nil {
+			s.prefix = s.drained.advanceLocked(b, s.prefix)
+		}
 		frames = s.prefix
 	}
 	// Marked before it is appended: see changes.

@@ -80,7 +80,7 @@ func (s *pushState) encode(batch *pushBatch) {
 			s.endPart(count)
 			count = 0
 		}
-		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub}
+		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub, ID: s.drained.id(i)}
 		if len(it.TransactionID) > 0 {
 			m.TransactionID = it.TransactionID
 		}
@@ -170,7 +170,13 @@ func (s *pushState) settleStored(b *Broker, batch *pushBatch, p *partition, base
 			continue
 		}
 		r.MessageID, r.Offset = segment.MessageID(id, offset), offset
-		if !r.Minted {
+		if s.drained != nil {
+			r.MessageID = s.drained.id(i)
+		}
+		if r.Minted && s.drained != nil {
+			s.hashes[i] = b.ids.Hash(p.number, announcedKey(r.MessageID))
+		}
+		if !r.Minted || s.drained != nil {
 			b.ids.Add(s.hashes[i], offset, stamp)
 			s.entries = append(s.entries, dedup.Entry{Hash: s.hashes[i], Offset: offset, TimestampMs: stamp})
 		}

@@ -55,6 +55,10 @@ type Broker interface {
 	ReplayDeadLetter(t broker.Tenant, id uuid.UUID, queue, partition *string) (broker.ReplayResult, error)
 	PurgeDeadLetters(t broker.Tenant, queue, group string) (int, error)
 
+	Maintenance() broker.Maintenance
+	SetPushMaintenance(on bool) error
+	SetPopMaintenance(on bool) error
+
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
 	// StopWaiting wakes every parked Pop with an empty result; later ones do not park.
