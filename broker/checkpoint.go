@@ -69,7 +69,9 @@ func (b *Broker) tryCheckpoint() error {
 	} else {
 		b.journal.Refuse(refusalOf(err))
 	}
+	b.checkpointMu.Lock()
 	home := errors.Join(b.catalog.Err(), b.offsets.Err())
+	b.checkpointMu.Unlock()
 	if errors.Is(err, dedup.ErrFailed) {
 		home = errors.Join(home, err)
 	}

@@ -277,10 +277,8 @@ func (d *drainer) move(v view, end int64, all bool) error {
 		moveErr = d.moveBatch(h, batch)
 		return moveErr == nil && (all || d.count < drainMessages && d.taken < drainBytes)
 	})
-	if err = errors.Join(err, moveErr); err != nil {
-		return err
-	}
-	return d.flush()
+	// What comes before a place that cannot be read is moved all the same.
+	return errors.Join(err, moveErr, d.flush())
 }
 
 // moveBatch takes a batch of the spool apart.

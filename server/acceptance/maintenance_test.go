@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -197,7 +199,11 @@ func TestM706MintedWhenBuffered(t *testing.T) {
 			w.clock.advance(2 * time.Minute) // the lease is over
 			free := p.Messages[2].as("completed")
 			free.LeaseID = ""
-			w.restart()
+			w.stop()
+			if err := os.RemoveAll(filepath.Join(w.dir, "dedup")); err != nil {
+				t.Fatal(err)
+			}
+			w.start()
 			if r := w.ack("", free); !r.Success {
 				t.Errorf("ack without a lease: %s", show(r))
 			}
