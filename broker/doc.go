@@ -43,6 +43,12 @@
 // Dead letters keep their payload in a hidden partition of their queue, so it is stored,
 // filed and checksummed like any message; what lists need of them is in memory.
 //
+// The spool of push maintenance is a hidden queue of one partition, whose messages are
+// pushed items (spoolItem). A drain appends runs of them where they belong, and the entry
+// that holds a run also moves the drain's cursor over it. A push is spooled until the
+// spool is empty, and the last of it is moved while no push can come in between, so
+// messages of a partition keep the order of their pushes. See drainer and sweepSpool.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.
@@ -54,6 +60,7 @@
 //	               messages became visible
 //	watchSpace     Open, Close; knows how full the disk is
 //	sweepParked    Open, Close; ends long polls whose clients are gone
+//	drainSpool     Open, Close; moves what is spooled when push maintenance is off
 //	the committer  package journal's, started and ended by it
 //
 // A parked pop waits in its request's own goroutine.
@@ -62,16 +69,19 @@
 //
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
+//	maintenance.mu             the switches, and which way a push goes
 //	Broker.mu                  queues and groups by name and number
 //	partition.mu               everything of a partition, its cursors included
-//	hidden partition's mu      after the partition whose message is set aside
+//	hidden partition's mu      after the partition whose message is set aside; and
+//	                           that of the spool, after the one that is drained into
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
 //	deadLetters.mu, wheel.mu, lease table, changes.mu, journal, dedup
 //	                           leaves: nothing is locked under them
 //
 // Broker.mu and partition.mu are never held together; nor are two partitions but for the
-// hidden one. No lock is held across a write, a sync, a channel send that could block, or
+// hidden one and the spool. No lock is held across a write, a sync, a channel send that could block, or
 // a request's answer. One exception reads under a lock: a push whose transaction id is
-// found in the index compares it with the stored message, which may be in a segment.
+// found in the index compares it with the stored message, which may be in a segment. So
+// does the drain, at its end under maintenance.mu too.
 package broker
