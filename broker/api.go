@@ -63,7 +63,7 @@ const (
 
 // PushResult answers one PushItem, in its place.
 type PushResult struct {
-	MessageID uuid.UUID // of the stored message; of the original for a duplicate
+	MessageID uuid.UUID // of the stored or spooled message; of the original for a duplicate
 	Minted    bool      // the transaction id is MessageID
 	Status    PushStatus
 	Offset    int64 // of the stored message, or of the original; -1 when unknown

@@ -20,8 +20,8 @@ const (
 	maxRunBytes = 4 << 20
 	// sweepMessages and sweepBytes are how much may be left in the spool when the last
 	// of it is moved while pushes are held up.
-	sweepMessages = 1024
-	sweepBytes    = 4 << 20
+	sweepMessages = 4096
+	sweepBytes    = 32 << 20
 	// drainRetry is the pause of a drain that cannot go on.
 	drainRetry = 500 * time.Millisecond
 )
@@ -323,9 +323,8 @@ func (d *drainer) flush() error {
 	}
 	d.results = d.results[:len(d.items)]
 	err := d.push(false)
-	if err != nil && d.b.journal.Err() == nil {
-		// What is stored of a damaged partition cannot be compared with. Better twice
-		// than never.
+	if isDamage(err) {
+		// What is stored there cannot be compared with. Better twice than never.
 		d.b.log.Warn().Err(err).Bytes("queue", d.items[0].Queue).Bytes("partition", d.items[0].Partition).
 			Int("messages", len(d.items)).Msg("drained without a look for duplicates")
 		err = d.push(true)
@@ -336,6 +335,11 @@ func (d *drainer) flush() error {
 	d.passed += int64(len(d.items))
 	d.items, d.ids, d.bytes = d.items[:0], d.ids[:0], 0
 	return nil
+}
+
+func isDamage(err error) bool {
+	var corrupt *segment.CorruptError
+	return errors.As(err, &corrupt) || errors.Is(err, segment.ErrCorrupt)
 }
 
 // push appends the run as a push would, and the cursor with it.

@@ -265,7 +265,7 @@ func TestPowerCutUnderMaintenance(t *testing.T) {
 // and checkpoints file what it moves.
 func TestPowerCutDuringTheDrain(t *testing.T) {
 	t.Parallel()
-	for _, left := range []int64{5_999, 1_500, 0} {
+	for _, left := range []int64{5_999, 1_000, 0} {
 		fsys := faultfs.New()
 		b, err := openOn(fsys)
 		if err != nil {
@@ -404,50 +404,4 @@ func TestLargeSpoolIsDrainedAtTheStart(t *testing.T) {
 		t.Fatalf("after the start: %+v", m)
 	}
 	s.check(t, "after the start", b2)
-}
-
-// What a newer version has spooled is not passed over: the drain waits, says so, and
-// pushes go on into the spool.
-func TestDrainStopsAtWhatItDoesNotKnow(t *testing.T) {
-	fsys := faultfs.New()
-	b, err := openOn(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeBroker(t, b)
-	s := newSpooler(b)
-	items := []PushItem{{Queue: []byte(spoolKey.name), Payload: []byte{99}}}
-	if err := errors.Join(
-		b.SetPushMaintenance(true),
-		s.push(DefaultTenant, "a=1"),
-	); err != nil {
-		t.Fatal(err)
-	}
-	st := pushPool.Get().(*pushState)
-	st.items, st.results = items, make([]PushResult, 1)
-	st.group()
-	if _, err := b.appendSpool(st, &st.batches[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.last.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	b.publish(st.batches[0].p, st.batches[0].end)
-	st.release()
-	if err := b.SetPushMaintenance(false); err != nil {
-		t.Fatal(err)
-	}
-	tick := time.NewTicker(100 * time.Microsecond)
-	defer tick.Stop()
-	for b.Maintenance().Healthy {
-		<-tick.C
-	}
-	if n := b.buffered(); n != 0 {
-		t.Fatalf("%d left of the message before it", n)
-	}
-	results := make([]PushResult, 1)
-	push := []PushItem{{Queue: []byte("q"), Partition: []byte("a"), Payload: []byte("2")}}
-	if err := b.Push(DefaultTenant, push, nil, results); err != nil || results[0].Status != Buffered {
-		t.Fatalf("push behind it: %+v, %v", results[0], err)
-	}
 }

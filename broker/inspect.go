@@ -105,8 +105,8 @@ type Stats struct {
 func (b *Broker) Stats() Stats {
 	b.mu.RLock()
 	queues, partitions := len(b.queues), b.partitions.count()
-	if b.queues[spoolKey] != nil {
-		queues, partitions = queues-1, partitions-1
+	if q := b.queues[spoolKey]; q != nil {
+		queues, partitions = queues-1, partitions-int(q.count.Load())
 	}
 	b.mu.RUnlock()
 	return Stats{Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len()}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/google/uuid"
 
@@ -100,8 +101,8 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 	s.items, s.results = items, results
 	s.group()
 	spooled := make([]PushItem, 0, len(items))
-	var arena []byte
-	now := b.clock.stamp()
+	arena := make([]byte, 0, spoolBytes(items, sub))
+	name, now := []byte(spoolKey.name), b.clock.stamp()
 	for n := range s.batches {
 		batch := &s.batches[n]
 		s.findLeaders(b, batch, 0)
@@ -118,11 +119,21 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 				key: it.TransactionID, sub: sub, payload: it.Payload,
 			})
 			spooled = append(spooled, PushItem{
-				Queue: []byte(spoolKey.name), Partition: []byte(spoolPartition), Payload: arena[start:len(arena):len(arena)],
+				Queue: name, Partition: []byte(spoolPartition), Payload: arena[start:len(arena):len(arena)],
 			})
 		}
 	}
 	return spooled
+}
+
+// spoolBytes returns how many bytes the items take when they are encoded, at most.
+func spoolBytes(items []PushItem, sub []byte) (n int) {
+	for i := range items {
+		it := &items[i]
+		n += spoolHeaderLen + 4*binary.MaxVarintLen32 +
+			len(it.Queue) + len(it.Partition) + len(it.TransactionID) + len(sub) + len(it.Payload)
+	}
+	return n
 }
 
 // announcedKey is the text by which the index of transaction ids knows a message without

@@ -64,7 +64,7 @@ func TestM904Kill(t *testing.T) {
 	}
 }
 
-func (w *world) killUnderLoad(lanes []*lane) {
+func (w *world) killUnderLoad(lanes []*lane, also ...func()) {
 	w.t.Helper()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childVariable+"="+w.dir)
@@ -87,6 +87,9 @@ func (w *world) killUnderLoad(lanes []*lane) {
 	for _, l := range lanes {
 		wg.Go(func() { w.produce(l) })
 		wg.Go(func() { w.consume(l, &acks, enough) })
+	}
+	for _, work := range also {
+		wg.Go(work)
 	}
 	<-enough
 	if err := child.Process.Kill(); err != nil {
