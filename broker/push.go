@@ -71,17 +71,18 @@ type pushState struct {
 	batches []pushBatch
 	next    []int32 // next item of the same batch, -1 at its end
 	byName  map[uint64]int32
-	raw     []byte   // messages of the batch at hand
-	frame   []byte   // its frames
-	parts   []part   // of frame
-	prefix  []byte   // records that go before it, and then all of the entry
-	suffix  []byte   // records that go behind it: of a replay
-	drained *drained // where the items come from, if from the spool
+	raw     []byte // messages of the batch at hand
+	frame   []byte // its frames
+	parts   []part // of frame
+	prefix  []byte // records that go before it, and then all of the entry
+	suffix  []byte // records that go behind it: of a replay
 	hashes  []uint64
 	leaders map[uint64]int32
 	found   []int64
 	entries []dedup.Entry
 	last    journal.Ticket
+
+	drained *drained // where the items come from, if from the spool
 }
 
 // pushBatch is the items of one partition.
