@@ -29,6 +29,9 @@ var (
 	ErrPartitionDamaged = errors.New("broker: partition damaged")
 	// ErrTooManyParked refuses a long poll beyond Options.MaxParked.
 	ErrTooManyParked = errors.New("broker: too many parked requests")
+	// ErrMaintenance refuses to replay a dead letter while pushes are spooled. The dead
+	// letter is where it was.
+	ErrMaintenance = errors.New("broker: push maintenance is on")
 )
 
 // QueueMode is the consumer group of every request that names none.
@@ -58,11 +61,12 @@ const (
 	Queued PushStatus = iota
 	Duplicate
 	Failed
+	Buffered // in the spool of push maintenance
 )
 
 // PushResult answers one PushItem, in its place.
 type PushResult struct {
-	MessageID uuid.UUID // of the stored message; of the original for a duplicate
+	MessageID uuid.UUID // of the stored or spooled message; of the original for a duplicate
 	Minted    bool      // the transaction id is MessageID
 	Status    PushStatus
 	Offset    int64 // of the stored message, or of the original; -1 when unknown
@@ -108,6 +112,7 @@ type PopResult struct {
 
 	Conflation         bool // each partition delivered its newest message alone, or would have
 	ConflationConflict bool // that was asked for, and a group is registered otherwise
+	Paused             bool // by pop maintenance
 }
 
 // PopPart is the messages of one claimed partition.

@@ -105,6 +105,8 @@ type Broker struct {
 	batchSeq  atomic.Uint64 // makes message ids unique
 	space     space
 
+	maintenance maintenance
+
 	checkpointC chan struct{} // capacity 1: enough journal for a checkpoint
 	stopC       chan struct{} // closed by StopWaiting
 	closeC      chan struct{} // closed by Close
@@ -170,6 +172,9 @@ func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		close(b.closeC)
 		b.wg.Wait()
+		if n := b.buffered(); n > 0 {
+			b.log.Info().Int64("buffered", n).Msg("messages remain in the spool")
+		}
 		err = b.closeFiles()
 	})
 	return err

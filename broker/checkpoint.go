@@ -69,7 +69,9 @@ func (b *Broker) tryCheckpoint() error {
 	} else {
 		b.journal.Refuse(refusalOf(err))
 	}
+	b.checkpointMu.Lock()
 	home := errors.Join(b.catalog.Err(), b.offsets.Err())
+	b.checkpointMu.Unlock()
 	if errors.Is(err, dedup.ErrFailed) {
 		home = errors.Join(home, err)
 	}
@@ -335,7 +337,8 @@ func (b *Broker) rewriteHomes() error {
 func (b *Broker) rewriteCatalog() error {
 	return b.catalog.Rewrite(func(emit func([]byte) ([]byte, error)) error {
 		meta := b.meta(b.filed)
-		buf, err := emit(record.AppendMeta(nil, &meta))
+		switches := b.maintenance.switches()
+		buf, err := emit(record.AppendSwitches(record.AppendMeta(nil, &meta), &switches))
 		for _, s := range b.store.Segments() {
 			if err != nil {
 				return err

@@ -254,6 +254,9 @@ func (ds *deadLetters) reserve(id uuid.UUID, moving bool) (record.DeadLetter, bo
 }
 
 func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitionName *string) (ReplayResult, error) {
+	if b.maintenance.push.Load() {
+		return ReplayResult{}, ErrMaintenance
+	}
 	if !b.hasSpace() {
 		return ReplayResult{}, ErrStorageFull
 	}

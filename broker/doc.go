@@ -77,6 +77,12 @@
 // and an append, as by a push. What would need more, a two-phase protocol, is for
 // transactions over several brokers, and there are none.
 //
+// The spool of push maintenance is a hidden queue of one partition, whose messages are
+// pushed items (spoolItem). A drain appends runs of them where they belong, and the entry
+// that holds a run also moves the drain's cursor over it. A push is spooled until the
+// spool is empty, and the last of it is moved while no push can come in between, so
+// messages of a partition keep the order of their pushes. See drainer and sweepSpool.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.
@@ -88,6 +94,7 @@
 //	               messages became visible
 //	watchSpace     Open, Close; knows how full the disk is
 //	sweepParked    Open, Close; ends long polls whose clients are gone
+//	drainSpool     Open, Close; moves what is spooled when push maintenance is off
 //	the committer  package journal's, started and ended by it
 //
 // A parked pop waits in its request's own goroutine.
@@ -96,10 +103,12 @@
 //
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
+//	maintenance.mu             the switches, and which way a push goes
 //	Broker.mu                  queues and groups by name and number
 //	partition.mu               everything of a partition, its cursors included; of
 //	                           several, by ascending number
-//	hidden partition's mu      after those whose messages are set aside; of several,
+//	hidden partition's mu      after those whose messages are set aside, and that of the
+//	                           spool after the one that is drained into; of several,
 //	                           by ascending number
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
@@ -107,10 +116,11 @@
 //	                           leaves: nothing is locked under them
 //
 // Broker.mu and partition.mu are never held together; several partitions only by
-// transactions, and by an ack that sets aside, which takes a hidden one as well. No lock
-// is held across a write, a sync, a channel send that could block, or a request's answer.
-// One exception reads under a lock: a push whose transaction id is found in the index
-// compares it with the stored message, which may be in a segment.
+// transactions, by an ack that sets aside and by the drain, which take a hidden one as
+// well. No lock is held across a write, a sync, a channel send that could block, or a
+// request's answer. One exception reads under a lock: a push whose transaction id is found
+// in the index compares it with the stored message, which may be in a segment. So does the
+// drain, at its end under maintenance.mu too.
 //
 // Whoever raises a high watermark over another's transaction reveals that first, and
 // holds no lock when it begins to: see Broker.publish.

@@ -95,7 +95,10 @@ type Stats struct {
 // Stats returns the counters.
 func (b *Broker) Stats() Stats {
 	b.mu.RLock()
-	queues := len(b.queues)
+	queues, partitions := len(b.queues), b.partitions.count()
+	if q := b.queues[spoolKey]; q != nil {
+		queues, partitions = queues-1, partitions-int(q.count.Load())
+	}
 	b.mu.RUnlock()
-	return Stats{Queues: queues, Partitions: b.partitions.count(), Parked: b.Parked(), Leases: b.leases.Len()}
+	return Stats{Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len()}
 }

@@ -21,15 +21,20 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	if req.Discovery && req.Namespace == "" && req.Task == "" {
 		return nil, ErrNoLabel
 	}
-	p := &popper{b: b, req: req, name: req.Group}
+	p := &popper{b: b, req: req, name: req.Group, gate: b.maintenance.pops.Load(), waits: req.Wait}
 	if p.name == "" {
 		p.name = QueueMode
 	}
 	if !p.alive() {
 		return p.empty(), nil // it has hung up while its request was on the way
 	}
+	if p.gate.closed {
+		if open, err := p.awaitOpening(); !open {
+			return p.paused(), err
+		}
+	}
 	res, err := p.try()
-	if err != nil || len(res.Parts) > 0 || req.Wait <= 0 {
+	if err != nil || len(res.Parts) > 0 || p.waits <= 0 {
 		return res, err
 	}
 	w := newWaiter()
@@ -52,6 +57,9 @@ type popper struct {
 	b    *Broker
 	req  *PopRequest
 	name string // of the group
+	// gate was open when the pop began, and waits is how long it then waits.
+	gate  *popGate
+	waits time.Duration
 
 	// Where the latest try looked, and so where to wait.
 	groups []*group   // of the queue, or of every queue with the labels
@@ -298,10 +306,10 @@ func (p *popper) popPinned(res *PopResult) error {
 
 // wait parks the request until there is something for it.
 func (p *popper) wait(w *waiter) (*PopResult, error) {
-	timer := time.NewTimer(p.req.Wait)
+	timer := time.NewTimer(p.waits)
 	defer timer.Stop()
 	defer p.leave(w)
-	for {
+	for !p.gate.shut() {
 		// It stands in the lists before it looks again, so nothing slips between.
 		forget := p.enlist(w)
 		queue, pin, groups, held := p.queue, p.pin, p.groups, p.hold > 0
@@ -321,9 +329,13 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 		woken := p.sleep(w, timer.C)
 		forget()
 		if !woken || (queue != nil && queue.deleted.Load()) {
+			if p.gate.shut() {
+				break
+			}
 			return res, nil
 		}
 	}
+	return p.paused(), nil
 }
 
 func (p *popper) alive() bool { return p.req.Alive == nil || p.req.Alive() }
@@ -348,6 +360,8 @@ func (p *popper) sleep(w *waiter, timeout <-chan time.Time) bool {
 		// What it was held over it takes now.
 		p.impatient, p.over = true, true
 		return p.hold > 0 && p.alive()
+	case <-p.gate.changedC:
+		return false
 	case <-p.b.stopC:
 		return false
 	}

@@ -19,6 +19,9 @@ import (
 //
 // A batch that cannot be compared with what is stored is Failed, and not stored.
 //
+// Under push maintenance, and until what it has spooled is drained, items are Buffered:
+// on disk, but in no queue yet.
+//
 // Errors, with nothing answered: ErrStorageFull, ErrStorageFailed, ErrClosed.
 func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResult) error {
 	if len(items) == 0 {
@@ -29,6 +32,11 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 	}
 	if err := b.journal.Admit(); err != nil {
 		return b.storageError(err)
+	}
+	if b.maintenance.diverting.Load() {
+		if diverted, err := b.divert(t, items, sub, results); diverted {
+			return err
+		}
 	}
 	s := pushPool.Get().(*pushState)
 	defer s.release()
@@ -74,6 +82,8 @@ type pushState struct {
 	found   []int64
 	entries []dedup.Entry
 	last    journal.Ticket
+
+	drained *drained // where the items come from, if from the spool
 }
 
 // pushBatch is the items of one partition.
@@ -101,6 +111,7 @@ func (s *pushState) release() {
 	}
 	clear(s.batches)
 	s.items, s.results, s.sub, s.suffix, s.stored, s.last = nil, nil, nil, nil, nil, journal.Ticket{}
+	s.drained = nil
 	pushPool.Put(s)
 }
 
@@ -202,7 +213,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 		return false, nil
 	}
 	now := b.clock.stamp()
-	if window > 0 && s.hasKeys(batch) {
+	if window > 0 && s.hasKeys(batch) && !s.drained.unchecked() {
 		dup, err := b.findStored(s, batch, p, now-window*1000)
 		if err != nil {
 			return false, err
@@ -235,12 +246,19 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 func (b *Broker) appendLocked(s *pushState, p *partition, stamp int64, id uuid.UUID) bool {
 	sealParts(s.frame, s.parts, p, stamp, id)
 	frames, prefix := s.frame, 0
-	if !p.announced || len(s.suffix) > 0 {
+	if s.drained != nil {
+		s.drained.p.mu.Lock()
+		defer s.drained.p.mu.Unlock()
+	}
+	if !p.announced || len(s.suffix) > 0 || s.drained != nil {
 		// The same entry creates the partition.
 		s.prefix = p.appendRecord(s.prefix[:0])
 		prefix = len(s.prefix)
 		s.prefix = append(s.prefix, s.frame...)
 		s.prefix = append(s.prefix, s.suffix...)
+		if s.drained != nil {
+			s.prefix = s.drained.advanceLocked(b, s.prefix)
+		}
 		frames = s.prefix
 	}
 	// Marked before it is appended: see changes.

@@ -86,7 +86,7 @@ func (s *pushState) encodeNext(batch *pushBatch) {
 			s.endPart(count)
 			count = 0
 		}
-		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub, TraceID: it.TraceID}
+		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub, TraceID: it.TraceID, ID: s.drained.id(i)}
 		if len(it.TransactionID) > 0 {
 			m.TransactionID = it.TransactionID
 		}
@@ -176,7 +176,13 @@ func (s *pushState) settleStored(b *Broker, batch *pushBatch, p *partition, base
 			continue
 		}
 		r.MessageID, r.Offset = segment.MessageID(id, offset), offset
-		if !r.Minted {
+		if s.drained != nil {
+			r.MessageID = s.drained.id(i)
+		}
+		if r.Minted && s.drained != nil {
+			s.hashes[i] = b.ids.Hash(p.number, announcedKey(r.MessageID))
+		}
+		if !r.Minted || s.drained != nil {
 			b.ids.Add(s.hashes[i], offset, stamp)
 			s.entries = append(s.entries, dedup.Entry{Hash: s.hashes[i], Offset: offset, TimestampMs: stamp})
 		}

@@ -33,6 +33,7 @@ func Open(o Options) (*Broker, error) {
 	b.nextPartition.Store(1)
 	b.batchSeq.Store(rand.Uint64())
 	b.wheel.init(b.clock.mono())
+	b.maintenance.init()
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
@@ -52,6 +53,10 @@ func Open(o Options) (*Broker, error) {
 	if b.journal.Unfiled() > 0 {
 		b.poke()
 	}
+	if err := b.drainLeftover(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	b.wg.Go(b.drainSpool)
 	return b, nil
 }
 
@@ -95,7 +100,7 @@ func (b *Broker) recover() error {
 		fn   func() error
 	}{
 		{"catalogue", r.openCatalog}, {"segments", r.openStore}, {"offsets", r.openOffsets},
-		{"transaction_ids", r.openIDs}, {"journal", r.openJournal}, {"leases", r.restoreLeases},
+		{"transaction_ids", r.openIDs}, {"journal", r.openJournal}, {"leases", r.restoreLeases}, {"spool", r.findSpool},
 	} {
 		if err := step(s.name, s.fn); err != nil {
 			return err

@@ -67,7 +67,7 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 			b.changed.cursor(p, cur)
 		}
 		return nil
-	case record.KindDeadLetter, record.KindDeadLetterRemoved:
+	case record.KindDeadLetter, record.KindDeadLetterRemoved, record.KindSwitches:
 		b.changed.record(frame)
 	case record.KindQueueDeleted:
 		if number, err := record.DecodeQueueDeleted(body); err == nil {
@@ -176,8 +176,8 @@ func (r *recovery) indexIDs(p *partition, h *segment.Header, batch []byte) (err 
 			return fmt.Errorf("replay batch: %w", err)
 		}
 		raw = rest
-		if m.TransactionID != nil {
-			e := dedup.Entry{Hash: r.b.ids.Hash(p.number, m.TransactionID), Offset: offset, TimestampMs: h.TimestampMs}
+		if key := indexKey(&m); key != nil {
+			e := dedup.Entry{Hash: r.b.ids.Hash(p.number, key), Offset: offset, TimestampMs: h.TimestampMs}
 			r.b.ids.Add(e.Hash, e.Offset, e.TimestampMs)
 			r.entries = append(r.entries, e)
 		}
@@ -225,6 +225,12 @@ func (r *recovery) apply(k record.Kind, body []byte) error {
 		number, id, err := record.DecodeDeadLetterRemoved(body)
 		if q := r.b.byNumber[number]; q != nil {
 			q.dead.remove(id)
+		}
+		return err
+	case record.KindSwitches:
+		d, err := record.DecodeSwitches(body)
+		if err == nil {
+			r.b.maintenance.set(d)
 		}
 		return err
 	default:

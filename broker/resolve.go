@@ -218,6 +218,9 @@ func (f *finder) offsetsOf(id string, since int64) (found []int64, err error) {
 	if o, ok, err := f.mintedOffset(id, since); err != nil || ok {
 		return []int64{o}, err
 	}
+	if o, ok, err := f.announcedOffset(id, since); err != nil || ok {
+		return []int64{o}, err
+	}
 	candidates, err := f.b.ids.LookupSince(f.b.ids.Hash(f.v.number, []byte(id)), since, nil)
 	if err != nil {
 		return nil, err

@@ -223,7 +223,7 @@ func (r *reader) judge(path string, status int, answer []byte) {
 		if r.decode(answer, &verdict); !verdict.Success {
 			r.t.Errorf("%s: refused: %s", path, answer)
 		}
-	case strings.Contains(path, "/pop") && status == http.StatusOK:
+	case strings.HasPrefix(path, "/api/v1/pop") && status == http.StatusOK:
 		var popped struct {
 			PartitionID, LeaseID string
 			Messages             []struct{ TransactionID string }

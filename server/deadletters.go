@@ -176,6 +176,8 @@ func (r *request) retryDeadLetter() {
 	switch {
 	case errors.Is(err, broker.ErrDeadLetterNotFound):
 		r.noDeadLetter()
+	case errors.Is(err, broker.ErrMaintenance):
+		r.replayRefused(r.appendAddress(append(r.answer(), `{"success":false,"result":"maintenance"`...)))
 	case err != nil:
 		r.failReplay(err)
 	default:
@@ -212,6 +214,9 @@ func (r *request) replayDeadLetter() {
 		b = codec.AppendString(b, r.params[0])
 		b = append(b, `,"error":"Message not found","message":"No dead letter with this id"}`...)
 		r.send(fasthttp.StatusNotFound, b)
+	case errors.Is(err, broker.ErrMaintenance):
+		b := append(r.answer(), `{"success":false,"result":"maintenance","dlqId":`...)
+		r.replayRefused(codec.AppendString(b, r.params[0]))
 	case err != nil:
 		r.failReplay(err)
 	default:

@@ -45,6 +45,7 @@ type fake struct {
 	filter  broker.DeadLetterFilter
 	removed int
 	replay  broker.ReplayResult
+	state   broker.Maintenance
 	queue   *string // of the last replay
 	part    *string
 	err     error

@@ -112,6 +112,8 @@ func appendPushResult(b []byte, index int, queue, transactionID []byte, result *
 		b = append(b, `,"status":"queued"`...)
 	case broker.Duplicate:
 		b = append(b, `,"status":"duplicate"`...)
+	case broker.Buffered:
+		b = append(b, `,"status":"buffered"`...)
 	default:
 		return append(b, `,"status":"failed","error":"the message could not be stored"}`...)
 	}

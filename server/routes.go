@@ -66,6 +66,15 @@ var routes = [...]route{
 	{"DELETE", "/api/v1/messages/:partitionId/:transactionId", readWrite, (*request).deleteDeadLetter},
 	{"POST", "/api/v1/messages/:partitionId/:transactionId/retry", readWrite, (*request).retryDeadLetter},
 
+	{"GET", "/api/v1/system/maintenance", adminOnly, (*request).maintenance},
+	{"POST", "/api/v1/system/maintenance", adminOnly, (*request).setMaintenance},
+	{"GET", "/api/v1/system/maintenance/pop", adminOnly, (*request).popMaintenance},
+	{"POST", "/api/v1/system/maintenance/pop", adminOnly, (*request).setPopMaintenance},
+	{"GET", "/api/v1/system/shared-state", adminOnly, (*request).sharedState},
+	{"GET", "/api/v1/status/buffers", readOnly, (*request).buffers},
+	{"GET", "/internal/api/shared-state/stats", adminOnly, (*request).sharedStateStats},
+	{"GET", "/internal/api/inter-instance/stats", adminOnly, (*request).sharedStateStats},
+
 	{"GET", "/health", public, (*request).health},
 	{"GET", "/status", readOnly, (*request).status},
 }

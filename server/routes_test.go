@@ -99,6 +99,10 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/messages": readOnly, "GET /api/v1/messages/:partitionId/:transactionId": readOnly,
 		"DELETE /api/v1/messages/:partitionId/:transactionId":     readWrite,
 		"POST /api/v1/messages/:partitionId/:transactionId/retry": readWrite,
+		"GET /api/v1/system/maintenance":                          adminOnly, "POST /api/v1/system/maintenance": adminOnly,
+		"GET /api/v1/system/maintenance/pop": adminOnly, "POST /api/v1/system/maintenance/pop": adminOnly,
+		"GET /api/v1/system/shared-state": adminOnly, "GET /api/v1/status/buffers": readOnly,
+		"GET /internal/api/shared-state/stats": adminOnly, "GET /internal/api/inter-instance/stats": adminOnly,
 		"GET /health": public, "GET /status": readOnly,
 	}
 	for _, r := range routes {

@@ -68,6 +68,9 @@ type Broker interface {
 
 	Messages(t broker.Tenant, f broker.MessageFilter) (broker.MessagePage, error)
 	Message(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.MessageDetail, error)
+	Maintenance() broker.Maintenance
+	SetPushMaintenance(on bool) error
+	SetPopMaintenance(on bool) error
 
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error

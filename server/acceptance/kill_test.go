@@ -64,7 +64,7 @@ func TestM904Kill(t *testing.T) {
 	}
 }
 
-func (w *world) killUnderLoad(lanes []*lane) {
+func (w *world) killUnderLoad(lanes []*lane, also ...func()) {
 	w.t.Helper()
 	child := w.startChild()
 	var acks atomic.Int64
@@ -73,6 +73,9 @@ func (w *world) killUnderLoad(lanes []*lane) {
 	for _, l := range lanes {
 		wg.Go(func() { w.produce(l) })
 		wg.Go(func() { w.consume(l, &acks, enough) })
+	}
+	for _, work := range also {
+		wg.Go(work)
 	}
 	<-enough
 	w.kill(child, &wg)

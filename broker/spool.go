@@ -1,0 +1,184 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/segment"
+)
+
+// The spool is a queue of one partition, of a tenant that no request can name. What is
+// spooled is thus journaled, filed, checksummed and recovered like any message, and an
+// internal group's cursor says how far it is drained. It comes into being with the first
+// spooled push and is deleted when it has been drained.
+var spoolKey = queueKey{tenant: Tenant{}, name: "spool"}
+
+const (
+	spoolPartition = ""
+	spoolGroup     = "drain"
+)
+
+func (b *Broker) spoolQueue() *queue { return b.queue(spoolKey.tenant, spoolKey.name) }
+
+func (b *Broker) spoolExists() bool { return b.spoolQueue() != nil }
+
+// spooled returns the partition of the spool, or nil if nothing is spooled.
+func (b *Broker) spooled() *partition {
+	q := b.spoolQueue()
+	if q == nil {
+		return nil
+	}
+	return q.partition(spoolPartition)
+}
+
+// buffered returns the number of messages that are on disk in the spool and not yet to
+// be seen where they were pushed to.
+func (b *Broker) buffered() int64 {
+	// The last of the spool is moved before its pushes are counted in.
+	return max(b.maintenance.buffered.Load(), 0)
+}
+
+// findSpool goes on with what was spooled before the restart.
+func (r *recovery) findSpool() error {
+	m := &r.b.maintenance
+	m.diverting.Store(m.push.Load() || r.b.spoolExists())
+	if p := r.b.spooled(); p != nil {
+		drained := p.start
+		if p.cursors != nil {
+			drained = p.cursors.committed + 1
+		}
+		m.buffered.Store(p.hwm - drained)
+	}
+	return nil
+}
+
+// divert spools the items of a push instead of storing them. diverted is false if the
+// spool has been drained meanwhile: then the push goes its usual way.
+//
+// All items get one fate. None is refused for a reason of its own: an item that fits into
+// a request fits into the spool.
+func (b *Broker) divert(t Tenant, items []PushItem, sub []byte, results []PushResult) (diverted bool, err error) {
+	s := pushPool.Get().(*pushState)
+	defer s.release()
+	s.items = b.spoolItems(t, items, sub, results)
+	s.results = make([]PushResult, len(s.items))
+	s.group()
+	batch := &s.batches[0]
+	if diverted, err = b.appendSpool(s, batch); !diverted {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	if err := s.last.Wait(); err != nil {
+		return true, b.storageError(err)
+	}
+	b.maintenance.buffered.Add(int64(len(s.items)))
+	b.publish(batch.p, batch.end)
+	return true, nil
+}
+
+// appendSpool appends the batch to the spool. Under the switches' lock, so that the drain
+// ends before it or behind it.
+func (b *Broker) appendSpool(s *pushState, batch *pushBatch) (diverted bool, err error) {
+	m := &b.maintenance
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if !m.diverting.Load() {
+		return false, nil
+	}
+	b.ensureQueue(spoolKey.tenant, spoolKey.name, func(string) QueueOptions { return QueueOptions{} })
+	return true, b.pushBatch(spoolKey.tenant, s, batch)
+}
+
+// spoolItems encodes the items, those of one partition together, and fills in results. An
+// item that repeats the transaction id of an earlier one shares its fate and its id.
+func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []PushResult) []PushItem {
+	s := pushPool.Get().(*pushState)
+	defer s.release()
+	s.items, s.results = items, results
+	s.group()
+	spooled := make([]PushItem, 0, len(items))
+	arena := make([]byte, 0, spoolBytes(items, sub))
+	name, now := []byte(spoolKey.name), b.clock.stamp()
+	for n := range s.batches {
+		batch := &s.batches[n]
+		s.findLeaders(b, batch, 0)
+		for i := batch.first; i >= 0; i = s.next[i] {
+			r, it := &results[i], &items[i]
+			if r.Status == itemRepeat {
+				*r = results[r.Offset]
+				continue
+			}
+			*r = PushResult{MessageID: newID(now), Minted: r.Minted, Status: Buffered, Offset: -1}
+			start := len(arena)
+			arena = appendSpoolItem(arena, &spoolItem{
+				tenant: t, id: r.MessageID, queue: it.Queue, partition: it.Partition,
+				key: it.TransactionID, sub: sub, payload: it.Payload,
+			})
+			spooled = append(spooled, PushItem{
+				Queue: name, Partition: []byte(spoolPartition), Payload: arena[start:len(arena):len(arena)],
+			})
+		}
+	}
+	return spooled
+}
+
+// spoolBytes returns how many bytes the items take when they are encoded, at most.
+func spoolBytes(items []PushItem, sub []byte) (n int) {
+	for i := range items {
+		it := &items[i]
+		n += spoolHeaderLen + 4*binary.MaxVarintLen32 +
+			len(it.Queue) + len(it.Partition) + len(it.TransactionID) + len(sub) + len(it.Payload)
+	}
+	return n
+}
+
+// announcedKey is the text by which the index of transaction ids knows a message without
+// one of its own whose id does not tell its offset. No transaction id is equal to it:
+// those are valid UTF-8.
+func announcedKey(id uuid.UUID) []byte {
+	return append([]byte{0xff}, id[:]...)
+}
+
+// indexKey returns what the index of transaction ids knows a message by; nil: nothing.
+func indexKey(m *segment.Message) []byte {
+	if m.TransactionID == nil && m.ID != (uuid.UUID{}) {
+		return announcedKey(m.ID)
+	}
+	return m.TransactionID
+}
+
+// announcedOffset finds the message whose minted transaction id was announced before it
+// was stored.
+func (f *finder) announcedOffset(text string, since int64) (offset int64, ok bool, err error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return 0, false, nil
+	}
+	candidates, err := f.b.ids.LookupSince(f.b.ids.Hash(f.v.number, announcedKey(id)), since, nil)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, o := range candidates {
+		if o < f.v.start {
+			return o, true, nil // removed by retention, still in the index
+		}
+		m, found, err := f.at(o)
+		if err != nil {
+			return 0, false, err
+		}
+		if found && m.TransactionID == nil && m.ID == id && m.CreatedAtMs >= since {
+			return o, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// sameRun reports whether a drained item may go into one batch with the run before it.
+func (d *drainer) sameRun(it *spoolItem) bool {
+	return it.tenant == d.tenant && bytes.Equal(it.sub, d.sub) && (it.sub == nil) == (d.sub == nil) &&
+		bytes.Equal(it.partition, d.items[0].Partition) && bytes.Equal(it.queue, d.items[0].Queue)
+}
