@@ -135,6 +135,9 @@ func (p *popper) subscribe(q *queue) (*group, error) {
 	}
 	if !g.sub.Load().settled() {
 		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom))
+		if g.deleted.Load() {
+			return nil, errGroupGone // perhaps it is not registered
+		}
 	}
 	return g, nil
 }

@@ -126,7 +126,7 @@ func (s *seeking) find() (committed int64, err error) {
 	case s.to.ToEnd:
 		committed = end - 1
 	default:
-		committed, known = p.seedLocked(place{modeTimestamp, s.to.TimestampMs})
+		committed, known = p.knownSeedLocked(place{modeTimestamp, s.to.TimestampMs})
 	}
 	p.mu.Unlock()
 	if known || err != nil {
