@@ -134,7 +134,7 @@ func (b *Broker) sealEmptyLocked(p *partition, c *cursor) bool {
 
 // seedLocked returns where a group without a cursor starts in p.
 func (b *Broker) seedLocked(p *partition, at place) (committed int64, err error) {
-	if committed, known := p.seedLocked(at); known {
+	if committed, known := p.knownSeedLocked(at); known {
 		return committed, nil
 	}
 	return b.offsetAt(p.viewLocked(), p.end, at.instantMs)

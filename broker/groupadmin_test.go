@@ -202,3 +202,46 @@ func TestGroupGoneInBetween(t *testing.T) {
 		t.Error("the old group is back")
 	}
 }
+
+// G-204: what retention has removed is owed by nobody.
+func TestLagWithoutWhatIsGone(t *testing.T) {
+	b, err := openOn(faultfs.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, b)
+	w := newWitness(b)
+	for _, ids := range [][]string{{"a0", "a1"}, {"a2"}} {
+		if err := w.push("a", ids...); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.ahead.Add(100_000)
+	}
+	if _, err := b.Seek(DefaultTenant, "implied", "q", SeekTarget{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SeekPartition(DefaultTenant, "stored", "q", "a", SeekTarget{}); err != nil {
+		t.Fatal(err)
+	}
+	p := b.queue(DefaultTenant, "q").partition("a")
+	for _, step := range []struct {
+		start, startMs, lag, seconds int64
+	}{{0, p.startMs, 3, 200}, {2, p.lastMs, 1, 100}, {3, 0, 0, 0}} {
+		p.mu.Lock()
+		p.start, p.startMs = step.start, step.startMs
+		p.mu.Unlock()
+		infos, err := b.Groups(DefaultTenant)
+		if err != nil || len(infos) != 2 {
+			t.Fatal(infos, err)
+		}
+		for _, info := range infos {
+			if info.Lag != step.lag || info.LagSeconds < step.seconds || info.LagSeconds > step.seconds+50 {
+				t.Errorf("from %d: %+v, want %d, %d s", step.start, info, step.lag, step.seconds)
+			}
+		}
+		rows, err := b.Lagging(DefaultTenant, 0, 10)
+		if err != nil || len(rows) != 2*int(min(step.lag, 1)) {
+			t.Errorf("from %d: lagging %+v, %v", step.start, rows, err)
+		}
+	}
+}

@@ -17,9 +17,9 @@ func (g *group) implied(number uint64) (at place, ok bool) {
 	return at, ok
 }
 
-// seedLocked returns the committed offset of a cursor that starts at a place of p. known
+// knownSeedLocked returns the committed offset of a cursor that starts at a place. known
 // is false if only the index of the segments can tell.
-func (p *partition) seedLocked(at place) (committed int64, known bool) {
+func (p *partition) knownSeedLocked(at place) (committed int64, known bool) {
 	switch {
 	case at.mode == modeAll, p.start < p.end && at.instantMs <= p.startMs:
 		return p.start - 1, true
@@ -73,7 +73,7 @@ func (p *partition) unplacedLocked(groups []*group) (*group, place) {
 			continue
 		}
 		if at, ok := g.implied(p.number); ok {
-			if _, known := p.seedLocked(at); !known {
+			if _, known := p.knownSeedLocked(at); !known {
 				return g, at
 			}
 		}
@@ -92,7 +92,7 @@ func (p *partition) standingLocked(g *group) (floor int64, c *cursor, ok bool) {
 	if !ok {
 		return p.start - 1, nil, false
 	}
-	committed, known := p.seedLocked(at)
+	committed, known := p.knownSeedLocked(at)
 	if !known {
 		committed = p.start - 1 // it could not be read; rather too much
 	}

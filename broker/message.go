@@ -140,7 +140,9 @@ func (f *finder) scanOlder(id string) (offset int64, ok bool, err error) {
 
 // newestIndexed looks among minted ids, which tell their offset, and in the index.
 func (f *finder) newestIndexed(id string) (offset int64, ok bool, err error) {
-	offset, ok, err = f.mintedOffset(id, math.MinInt64)
+	if offset, ok, err = f.mintedOffset(id, math.MinInt64); !ok && err == nil {
+		offset, ok, err = f.announcedOffset(id, math.MinInt64)
+	}
 	if err != nil {
 		return 0, false, err
 	}

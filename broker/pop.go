@@ -164,6 +164,9 @@ func (p *popper) subscribe(q *queue) (*group, error) {
 	}
 	if !g.sub.Load().settled() || !g.durable.Load() {
 		p.note(p.b.register(g, p.req.SubscriptionMode, p.req.SubscriptionFrom, p.req.Conflation))
+		if g.deleted.Load() {
+			return nil, errGroupGone // perhaps it is not registered
+		}
 	}
 	return g, nil
 }

@@ -70,7 +70,7 @@ func (b *Broker) placeLocked(q *queue, to SeekTarget) place {
 // SeekPartition is Seek for one partition.
 //
 // Errors: ErrPartitionNotFound, also for a queue that does not exist; ErrStorageFailed,
-// ErrClosed, and those of reading the index.
+// ErrClosed, ErrPartitionDamaged, and those of reading the index.
 func (b *Broker) SeekPartition(t Tenant, name, queueName, partitionName string, to SeekTarget) error {
 	for {
 		q := b.queue(t, queueName)
@@ -126,13 +126,18 @@ func (s *seeking) find() (committed int64, err error) {
 	case s.to.ToEnd:
 		committed = end - 1
 	default:
-		committed, known = p.seedLocked(place{modeTimestamp, s.to.TimestampMs})
+		committed, known = p.knownSeedLocked(place{modeTimestamp, s.to.TimestampMs})
 	}
 	p.mu.Unlock()
 	if known || err != nil {
 		return committed, err
 	}
-	return s.b.offsetAt(v, end, s.to.TimestampMs)
+	if committed, err = s.b.offsetAt(v, end, s.to.TimestampMs); err != nil {
+		p.mu.Lock()
+		err = s.b.damageLocked(p, err)
+		p.mu.Unlock()
+	}
+	return committed, err
 }
 
 // move sets the cursor and hands its record to the journal. Nothing is handed out until

@@ -225,34 +225,38 @@ func TestM602Retries(t *testing.T) {
 
 // M-252, G-212: who waits gets what a seek brings back, within half a second.
 func TestM602WakesParkedPops(t *testing.T) {
-	w := open(t)
-	w.queued(msg("q", "p", "a"), msg("ns.x", "p", "x"))
-	w.drain("g", "q")
-	w.drain("g", "ns.x")
-	for name, row := range map[string]struct {
-		pop  func() *popAnswer
-		wake func()
-	}{
-		"queue":             {func() *popAnswer { return w.pop("q", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.seek("g", "q", toBegin) }},
-		"queue, partition":  {func() *popAnswer { return w.pop("q", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.seekIn("g", "q", "p", toBegin) }},
-		"pinned":            {func() *popAnswer { return w.popFrom("q", "p", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.seek("g", "q", toBegin) }},
-		"pinned, partition": {func() *popAnswer { return w.popFrom("q", "p", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.seekIn("g", "q", "p", toBegin) }},
-		"discovery":         {func() *popAnswer { return w.discover("namespace=ns", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.seek("g", "ns.x", toBegin) }},
-		"deleted":           {func() *popAnswer { return w.pop("q", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.deleteGroup("g", "") }},
-		"pinned, deleted":   {func() *popAnswer { return w.popFrom("q", "p", "wait=true", "timeout=20000", "consumerGroup=g") }, func() { w.deleteGroup("g", "q") }},
-	} {
-		got := later(row.pop)
-		w.parked(1)
-		start := time.Now()
-		row.wake()
-		p := <-got
-		if p == nil {
-			t.Fatalf("%s: nothing", name)
+	pops := map[string]func(w *world) *popAnswer{
+		"queue": func(w *world) *popAnswer { return w.pop("ns.q", "wait=true", "timeout=20000", "consumerGroup=g") },
+		"pinned": func(w *world) *popAnswer {
+			return w.popFrom("ns.q", "p", "wait=true", "timeout=20000", "consumerGroup=g")
+		},
+		"discovery": func(w *world) *popAnswer {
+			return w.discover("namespace=ns", "wait=true", "timeout=20000", "consumerGroup=g")
+		},
+	}
+	wakes := map[string]func(w *world){
+		"seek":            func(w *world) { w.seek("g", "ns.q", toBegin) },
+		"partition seek":  func(w *world) { w.seekIn("g", "ns.q", "p", toBegin) },
+		"delete":          func(w *world) { w.deleteGroup("g", "") },
+		"delete in queue": func(w *world) { w.deleteGroup("g", "ns.q", "deleteMetadata=false") },
+	}
+	for name, pop := range pops {
+		for how, wake := range wakes {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				w := open(t)
+				w.queued(msg("ns.q", "p", "a"))
+				w.drain("g", "ns.q")
+				got := later(func() *popAnswer { return pop(w) })
+				w.parked(1)
+				start := time.Now()
+				wake(w)
+				p := w.want(<-got, "a")
+				if d := time.Since(start); d > 500*time.Millisecond {
+					t.Errorf("after %v", d)
+				}
+				w.ackAll("g", p)
+			})
 		}
-		if d := time.Since(start); d > 500*time.Millisecond {
-			t.Errorf("%s: after %v", name, d)
-		}
-		w.ackAll("g", p)
 	}
 }
 
