@@ -34,6 +34,9 @@ func (r *request) nothingPopped(result *broker.PopResult) {
 		return
 	}
 	b := append(r.answer(), `{"messages":[]`...)
+	if result.Paused {
+		b = append(b, `,"paused":true`...)
+	}
 	r.send(fasthttp.StatusOK, append(appendConflation(b, result), '}'))
 }
 
