@@ -112,7 +112,9 @@ type PopResult struct {
 
 	Conflation         bool // each partition delivered its newest message alone, or would have
 	ConflationConflict bool // that was asked for, and a group is registered otherwise
-	Paused             bool // by pop maintenance
+	// Paused says that pops are switched off. Only clients that hear of conflation are
+	// told; to others it is nothing to deliver.
+	Paused bool
 }
 
 // PopPart is the messages of one claimed partition.

@@ -27,28 +27,40 @@ func (p *popper) claimedAll(res *PopResult, conflating bool) bool {
 // sayConflation puts into res what a client has to know about the policy of the groups
 // it popped for. An answer with messages has said already whether it was applied.
 func (p *popper) sayConflation(res *PopResult) {
-	yes, no := false, false
-	for _, g := range p.groups {
-		conflates := g.sub.Load().conflation
-		yes, no = yes || conflates, no || !conflates
-	}
-	switch {
-	case len(p.groups) > 0:
-	case p.req.Pinned:
-		// It registers nothing, so what is not stored is not applied.
-		g := (*group)(nil)
-		if p.queue != nil {
-			g = p.queue.group(p.name)
-		}
-		yes = g != nil && g.sub.Load().conflation
-		no = !yes
-	default:
-		yes = p.req.Conflation // every queue that comes will have it
-	}
+	yes, no := p.policies()
 	if len(res.Parts) == 0 {
 		res.Conflation = yes
 	}
 	res.ConflationConflict = p.req.Conflation && no
+}
+
+// policies reports whether some of the groups that the pop is for conflate, and whether
+// some do not. Where it has not come so far as to look for them, what is stored counts,
+// and else what it will store: a pinned pop nothing.
+func (p *popper) policies() (yes, no bool) {
+	for _, g := range p.groups {
+		conflates := g.sub.Load().conflation
+		yes, no = yes || conflates, no || !conflates
+	}
+	if len(p.groups) > 0 {
+		return yes, no
+	}
+	if !p.req.Discovery {
+		if g := p.b.groupOf(p.req.Tenant, p.req.Queue, p.name); g != nil && g.sub.Load().registered {
+			yes = g.sub.Load().conflation
+			return yes, !yes
+		}
+	}
+	yes = p.req.Conflation && !p.req.Pinned
+	return yes, !yes
+}
+
+// groupOf finds a group by name, nil if it or its queue does not exist.
+func (b *Broker) groupOf(t Tenant, queue, name string) *group {
+	if q := b.queue(t, queue); q != nil {
+		return q.group(name)
+	}
+	return nil
 }
 
 // readNewest reads the newest visible message at or above cl.from. No lock is held. It

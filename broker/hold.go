@@ -89,10 +89,10 @@ func (r *ready) candidates(dst []uint32, partitions uint32) (list []uint32, all 
 	return dst, true
 }
 
-// patience returns for how long the pop should wait for more messages before it takes
+// holdFor returns for how long the pop should wait for more messages before it takes
 // what there is; 0: for no time. It is asked before every attempt, and in all a request
 // is held for no longer than one message.
-func (p *popper) patience(g *group) time.Duration {
+func (p *popper) holdFor(g *group) time.Duration {
 	hold := g.queue.options.Load().MinPopWaitTime
 	p.patient = hold > 0 && p.req.Wait > 0 && p.req.Batch > 1 && !p.impatient
 	if !p.patient {

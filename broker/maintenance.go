@@ -151,9 +151,7 @@ const maxClosedWait = time.Second
 // paused is what a pop gets that finds the gate closed. What the policy of its group is
 // nobody looks up, but who asks for conflation hears that it is known.
 func (p *popper) paused() *PopResult {
-	res := p.empty()
-	res.Paused, res.Conflation = true, p.req.Conflation
-	return res
+	return &PopResult{Group: p.name, Paused: true, Conflation: p.req.Conflation}
 }
 
 // awaitOpening lets a pop that found the gate closed wait for its opening, a second at

@@ -70,7 +70,7 @@ type popper struct {
 	autos  []*claim // whose commits are on their way to disk
 	full   bool     // the answer has no room for the next message
 
-	// Of a pop that may be held, see patience.
+	// Of a pop that may be held, see holdFor.
 	patient   bool
 	hold      time.Duration // what the latest try said; 0: it took what there was
 	heldUntil int64         // end of the first hold, by clock.stamp; 0: never held
@@ -78,11 +78,16 @@ type popper struct {
 	over      bool          // its time is: the next try is the last
 }
 
-func (p *popper) empty() *PopResult { return &PopResult{Group: p.name} }
+// empty is the answer of a pop that delivers nothing.
+func (p *popper) empty() *PopResult {
+	res := &PopResult{Group: p.name}
+	p.sayConflation(res)
+	return res
+}
 
 // try makes one attempt.
 func (p *popper) try() (*PopResult, error) {
-	res := p.empty()
+	res := &PopResult{Group: p.name}
 	if !p.req.AutoAck {
 		res.LeaseID = newID(p.b.clock.stamp())
 	}
@@ -120,7 +125,7 @@ func (p *popper) look(res *PopResult) error {
 		return err
 	}
 	p.groups = append(p.groups, g)
-	if p.hold = p.patience(g); p.hold > 0 {
+	if p.hold = p.holdFor(g); p.hold > 0 {
 		return nil
 	}
 	return p.popGroup(res, g)

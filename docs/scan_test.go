@@ -146,33 +146,33 @@ var (
 
 // requests returns the calls that stand in a piece of source.
 func (p *testPackage) requests(node ast.Node) (found []request) {
+	e := evaluator{p, map[string][]string{}}
 	known := map[ast.Expr]bool{} // paths whose method is known
 	ast.Inspect(node, func(n ast.Node) bool {
 		var list []ast.Expr
 		switch n := n.(type) {
+		case *ast.AssignStmt:
+			e.assign(n)
 		case *ast.CallExpr:
 			list = n.Args
 		case *ast.CompositeLit:
 			list = n.Elts
 		case ast.Expr:
-			if text := p.text(n); !known[n] && requestLine.MatchString(text) {
-				m := requestLine.FindStringSubmatch(text)
-				found = append(found, request{m[1], m[2]})
-				return false
-			} else if strings.HasPrefix(text, "/") {
-				if !known[n] {
-					found = append(found, request{"", text})
-				}
-				return false
+			calls, ends := e.alone(n)
+			if !known[n] {
+				found = append(found, calls...)
 			}
+			return !ends
 		}
-		method := ""
-		for _, e := range list {
-			if text := p.text(e); methodName.MatchString(text) {
-				method = text
-			} else if method != "" && strings.HasPrefix(text, "/") {
-				known[e] = true
-				found = append(found, request{method, text})
+		var methods []string
+		for _, arg := range list {
+			for _, text := range e.texts(arg) {
+				if methodName.MatchString(text) {
+					methods = append(methods, text)
+				} else if strings.HasPrefix(text, "/") && len(methods) > 0 {
+					known[arg] = true
+					found = append(found, request{methods[len(methods)-1], text})
+				}
 			}
 		}
 		return true
@@ -180,44 +180,109 @@ func (p *testPackage) requests(node ast.Node) (found []request) {
 	return found
 }
 
-// text evaluates an expression as far as the source tells, with holes for the rest.
-func (p *testPackage) text(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		if s, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
-			return s
-		}
-	case *ast.ParenExpr:
-		return p.text(e.X)
-	case *ast.BinaryExpr:
-		if e.Op == token.ADD {
-			return p.text(e.X) + p.text(e.Y)
-		}
-	case *ast.Ident:
-		if v := p.values[e.Name]; v != nil {
-			return p.text(v)
-		}
-	case *ast.CallExpr:
-		return p.textOfCall(e)
-	}
-	return hole
+// evaluator tells the texts that expressions may have, as far as the source shows, with
+// holes for the rest.
+type evaluator struct {
+	p      *testPackage
+	locals map[string][]string // of the variables of the function
 }
 
-// textOfCall evaluates a call of Sprintf, or of a function that only returns a text.
-func (p *testPackage) textOfCall(e *ast.CallExpr) string {
-	switch fun := e.Fun.(type) {
-	case *ast.SelectorExpr:
-		if fun.Sel.Name == "Sprintf" && len(e.Args) > 0 {
-			return verb.ReplaceAllString(p.text(e.Args[0]), hole)
+// maxTexts bounds the texts that one expression is taken to have.
+const maxTexts = 8
+
+// assign notes what a statement makes of a variable; which of several values it has where
+// it is used nobody follows.
+func (e *evaluator) assign(a *ast.AssignStmt) {
+	if len(a.Lhs) != len(a.Rhs) {
+		return
+	}
+	for i := range a.Lhs {
+		name, ok := a.Lhs[i].(*ast.Ident)
+		if !ok {
+			continue
 		}
-	case *ast.Ident:
-		if f := p.functions[fun.Name]; f != nil {
-			if result := returned(f); result != nil {
-				return p.text(result)
+		texts := e.texts(a.Rhs[i])
+		if a.Tok == token.ADD_ASSIGN {
+			texts = sums(e.locals[name.Name], texts)
+		}
+		for _, text := range texts {
+			if (strings.HasPrefix(text, "/") || methodName.MatchString(text)) && len(e.locals[name.Name]) < maxTexts {
+				e.locals[name.Name] = append(e.locals[name.Name], text)
 			}
 		}
 	}
-	return hole
+}
+
+// alone returns the calls that an expression stands for outside of a list with a method.
+// ends says that nothing inside of it is looked at.
+func (e *evaluator) alone(n ast.Expr) (calls []request, ends bool) {
+	for _, text := range e.texts(n) {
+		if m := requestLine.FindStringSubmatch(text); m != nil {
+			calls, ends = append(calls, request{m[1], m[2]}), true
+		} else if strings.HasPrefix(text, "/") {
+			calls, ends = append(calls, request{"", text}), true
+		}
+	}
+	return calls, ends
+}
+
+func (e *evaluator) texts(x ast.Expr) []string {
+	switch x := x.(type) {
+	case *ast.BasicLit:
+		if s, err := strconv.Unquote(x.Value); err == nil && x.Kind == token.STRING {
+			return []string{s}
+		}
+	case *ast.ParenExpr:
+		return e.texts(x.X)
+	case *ast.BinaryExpr:
+		if x.Op == token.ADD {
+			return sums(e.texts(x.X), e.texts(x.Y))
+		}
+	case *ast.Ident:
+		if texts := e.locals[x.Name]; len(texts) > 0 {
+			return texts
+		}
+		if v := e.p.values[x.Name]; v != nil {
+			return e.texts(v)
+		}
+	case *ast.CallExpr:
+		return e.textsOfCall(x)
+	}
+	return []string{hole}
+}
+
+// sums returns every text of a with every text of b behind it.
+func sums(a, b []string) (all []string) {
+	for _, x := range a {
+		for _, y := range b {
+			if len(all) < maxTexts {
+				all = append(all, x+y)
+			}
+		}
+	}
+	return all
+}
+
+// textsOfCall evaluates a call of Sprintf, or of a function that only returns a text.
+func (e *evaluator) textsOfCall(x *ast.CallExpr) []string {
+	switch fun := x.Fun.(type) {
+	case *ast.SelectorExpr:
+		if fun.Sel.Name == "Sprintf" && len(x.Args) > 0 {
+			texts := slices.Clone(e.texts(x.Args[0]))
+			for i := range texts {
+				texts[i] = verb.ReplaceAllString(texts[i], hole)
+			}
+			return texts
+		}
+	case *ast.Ident:
+		if f := e.p.functions[fun.Name]; f != nil {
+			if result := returned(f); result != nil {
+				inner := evaluator{e.p, nil}
+				return inner.texts(result)
+			}
+		}
+	}
+	return []string{hole}
 }
 
 // returned returns the result of a function that consists of it and is a text put

@@ -173,6 +173,20 @@ func TestPopAnswer(t *testing.T) {
 
 	result = &broker.PopResult{}
 	check(t, c, "GET", "/api/v1/pop/queue/q", "", 204, "")
+
+	// M-283: there is a body only where there is something to say about conflation.
+	for body, r := range map[string]broker.PopResult{
+		`{"messages":[],"conflation":true}`:                                         {Conflation: true},
+		`{"messages":[],"conflationConflict":true}`:                                 {ConflationConflict: true},
+		`{"messages":[],"conflation":true,"conflationConflict":true}`:               {Conflation: true, ConflationConflict: true},
+		`{"messages":[],"paused":true,"conflation":true}`:                           {Conflation: true, Paused: true},
+		`{"messages":[],"paused":true,"conflation":true,"conflationConflict":true}`: {Conflation: true, ConflationConflict: true, Paused: true},
+	} {
+		result = &r
+		check(t, c, "GET", "/api/v1/pop/queue/q?consumerGroup=g&conflation=true", "", 200, body)
+	}
+	result = &broker.PopResult{Paused: true}
+	check(t, c, "GET", "/api/v1/pop/queue/q", "", 204, "")
 }
 
 func TestPopRequest(t *testing.T) {
