@@ -150,7 +150,7 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	p := a.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.queue.deleted.Load() || !a.findCursorLocked(&err) || err != nil {
+	if p.goneLocked() || !a.findCursorLocked(&err) || err != nil {
 		a.refuse(errConsumerNotFound)
 		return nil, err
 	}

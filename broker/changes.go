@@ -20,7 +20,8 @@ type changes struct {
 	queues     map[*queue]struct{}
 	groups     map[*group]struct{}
 	deleted    []*queue
-	frames     []byte // records that go to the catalogue as they are: dead letters
+	frames     []byte   // records that go to the catalogue as they are: dead letters
+	segments   []uint32 // to be dropped; behind the starts that free them, see reap.go
 	entries    []dedup.Entry
 }
 
@@ -84,6 +85,12 @@ func (ch *changes) record(frames []byte) {
 	ch.frames = append(ch.frames, frames...)
 }
 
+func (ch *changes) dropSegments(ids []uint32) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.segments = append(ch.segments, ids...)
+}
+
 func (ch *changes) ids(entries []dedup.Entry) {
 	if len(entries) == 0 {
 		return
@@ -102,6 +109,7 @@ type taken struct {
 	deleted    []*queue
 	frames     []byte
 	entries    []dedup.Entry
+	segments   []uint32
 }
 
 // take empties ch but for the transaction ids, which takeIDs takes when the tails are
@@ -109,9 +117,9 @@ type taken struct {
 func (ch *changes) take() taken {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil}
+	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil, ch.segments}
 	ch.partitions, ch.cursors, ch.queues, ch.groups = nil, nil, nil, nil
-	ch.deleted, ch.frames = nil, nil
+	ch.deleted, ch.frames, ch.segments = nil, nil, nil
 	return t
 }
 
@@ -146,5 +154,6 @@ func (ch *changes) giveBack(t taken) {
 	defer ch.mu.Unlock()
 	ch.deleted = append(t.deleted, ch.deleted...)
 	ch.frames = append(t.frames, ch.frames...)
+	ch.segments = append(t.segments, ch.segments...)
 	ch.entries = append(t.entries, ch.entries...)
 }

@@ -69,7 +69,7 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 	p := cl.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.queue.deleted.Load() {
+	if p.goneLocked() {
 		return false, nil
 	}
 	if p.damaged {
@@ -206,7 +206,7 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.claiming = false
-	if p.queue.deleted.Load() {
+	if p.goneLocked() {
 		return part, nil
 	}
 	if readErr != nil {
@@ -302,7 +302,7 @@ func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.
 func (b *Broker) settle(p *partition, c *cursor) {
 	p.mu.Lock()
 	c.inflight--
-	offer := c.inflight == 0 && !p.queue.deleted.Load() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
+	offer := c.inflight == 0 && !p.goneLocked() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
 	p.mu.Unlock()
 	if offer {
 		c.group.ready.offer(p.index)

@@ -284,6 +284,7 @@ func (b *Broker) removeDeadLetters(q *queue, gone []record.DeadLetter) (int, err
 	if err := ticket.Wait(); err != nil {
 		return 0, b.storageError(err)
 	}
+	b.trimHidden(q)
 	return len(gone), nil
 }
 
@@ -368,6 +369,8 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	err := b.move(t, &r, removal, func() { from.dead.remove(id) })
 	if err != nil || !r.Removed {
 		from.dead.reserve(id, false)
+	} else {
+		b.trimHidden(from)
 	}
 	return r, err
 }

@@ -21,6 +21,9 @@
 // consumer-offset log and the rest into the catalogue, and then drops the journal
 // generations that held them.
 //
+// The retainer moves the starts of partitions by the rules of their queues, finds segments
+// in which no partition starts any more, and removes partitions that nobody uses.
+//
 // # Design
 //
 // Facts, not commands. The broker decides under its locks and writes down what it
@@ -43,6 +46,11 @@
 // Dead letters keep their payload in a hidden partition of their queue, so it is stored,
 // filed and checksummed like any message; what lists need of them is in memory.
 //
+// Retention drops in two steps. A start moves at once, in memory: nothing is written for
+// it, since Open applies the rules again before it serves. The next checkpoint has it in the
+// catalogue, and only together with it, or later, that a segment is dropped; see reap.go. A
+// partition is looked at when its oldest message is due (type aging), never on a timer.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.
@@ -54,6 +62,7 @@
 //	               messages became visible
 //	watchSpace     Open, Close; knows how full the disk is
 //	sweepParked    Open, Close; ends long polls whose clients are gone
+//	retainer       Open, Close; drops what the rules say, see retain
 //	the committer  package journal's, started and ended by it
 //
 // A parked pop waits in its request's own goroutine.
@@ -62,12 +71,13 @@
 //
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
+//	retainMu                   one cycle of the retainer at a time
 //	Broker.mu                  queues and groups by name and number
 //	partition.mu               everything of a partition, its cursors included
 //	hidden partition's mu      after the partition whose message is set aside
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
-//	deadLetters.mu, wheel.mu, lease table, changes.mu, journal, dedup
+//	deadLetters.mu, aging.mu, wheel.mu, lease table, changes.mu, journal, dedup
 //	                           leaves: nothing is locked under them
 //
 // Broker.mu and partition.mu are never held together; nor are two partitions but for the

@@ -82,7 +82,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 		floor := max(c.committed, p.start-1)
 		worst = max(worst, p.hwm-1-floor)
 		if c.live(now) {
-			leased += c.lease.end - max(floor, c.lease.from-1)
+			leased += max(c.lease.end-max(floor, c.lease.from-1), 0)
 		}
 	}
 	if worst < 0 {
@@ -99,6 +99,10 @@ type Stats struct {
 	Partitions int
 	Parked     int
 	Leases     int
+
+	// Since Open: messages that each rule has dropped, and segments with their bytes.
+	DroppedByRetention, DroppedCompleted, DroppedByEviction int64
+	DroppedSegments, DroppedSegmentBytes                    int64
 }
 
 // Stats returns the counters.
@@ -106,5 +110,11 @@ func (b *Broker) Stats() Stats {
 	b.mu.RLock()
 	queues := len(b.queues)
 	b.mu.RUnlock()
-	return Stats{Queues: queues, Partitions: b.partitions.count(), Parked: b.Parked(), Leases: b.leases.Len()}
+	d := &b.dropped
+	return Stats{
+		Queues: queues, Partitions: b.partitions.count(), Parked: b.Parked(), Leases: b.leases.Len(),
+		DroppedByRetention: d.messages[dropRetention].Load(), DroppedCompleted: d.messages[dropCompleted].Load(),
+		DroppedByEviction: d.messages[dropEviction].Load(),
+		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
+	}
 }

@@ -87,7 +87,7 @@ func (b *Broker) offsetAt(v view, end, instantMs int64) (committed int64, err er
 			return 0, err
 		}
 		if h.TimestampMs >= instantMs {
-			return h.BaseOffset - 1, nil
+			return max(h.BaseOffset, v.start) - 1, nil
 		}
 	}
 	return end - 1, nil

@@ -49,6 +49,7 @@ func Open(o Options) (*Broker, error) {
 	b.wg.Go(b.turnWheel)
 	b.wg.Go(b.watchSpace)
 	b.wg.Go(b.sweepParked)
+	b.wg.Go(b.retainer)
 	if b.journal.Unfiled() > 0 {
 		b.poke()
 	}
@@ -96,6 +97,7 @@ func (b *Broker) recover() error {
 	}{
 		{"catalogue", r.openCatalog}, {"segments", r.openStore}, {"offsets", r.openOffsets},
 		{"transaction_ids", r.openIDs}, {"journal", r.openJournal}, {"leases", r.restoreLeases},
+		{"retention", r.retain},
 	} {
 		if err := step(s.name, s.fn); err != nil {
 			return err
