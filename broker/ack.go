@@ -202,7 +202,7 @@ func (a *acknowledge) findLocked() (ok bool, err error) {
 	if a.g.deleted.Load() {
 		return false, errGroupGone
 	}
-	if a.p.queue.deleted.Load() || !a.findCursorLocked(&err) || err != nil {
+	if a.p.goneLocked() || !a.findCursorLocked(&err) || err != nil {
 		a.refuse(errConsumerNotFound)
 		return false, err
 	}

@@ -35,6 +35,11 @@ type Options struct {
 	DedupCacheBytes int64         // of transaction ids in memory; 0: 512 MiB
 	DiskHighPercent int           // of the disk in use, at which pushes are refused; 0: 85
 
+	RetentionInterval time.Duration // between two looks at what may be dropped; 0: 5 s
+	// CleanupAge is how long nobody must have used an empty partition before it is
+	// removed; 0: 30 days, below 0: never.
+	CleanupAge time.Duration
+
 	MaxParked      int   // long polls at a time; 0: 100,000
 	MaxAnswerBytes int64 // bytes of the messages of one pop; 0: 8 MiB
 }
@@ -52,6 +57,10 @@ func (o *Options) setDefaults() {
 	setDefault(&o.MaxUnfiledBytes, 512<<20)
 	setDefault(&o.DedupCacheBytes, 512<<20)
 	setDefault(&o.DiskHighPercent, 85)
+	setDefault(&o.RetentionInterval, 5*time.Second)
+	if o.CleanupAge == 0 {
+		o.CleanupAge = 30 * 24 * time.Hour
+	}
 	setDefault(&o.MaxParked, 100_000)
 	setDefault(&o.MaxAnswerBytes, 8<<20)
 }
@@ -95,6 +104,13 @@ type Broker struct {
 	nextSegment uint32
 	// grown are segments that the catalogue does not know as they are; the checkpoint's.
 	grown map[uint32]partlog.SegmentInfo
+
+	// retainMu lets one cycle of the retainer run at a time, and guards what only that
+	// uses. It is held while a removal goes to disk; nothing else takes it.
+	retainMu sync.Mutex
+	watched  map[uint32]*watched
+	cleanup  cleanup
+	dropped  dropped
 
 	leases *lease.Table
 	wheel  wheel

@@ -86,7 +86,7 @@ func (br *browse) cutLanes() {
 func (br *browse) candidate(p *partition) (key int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hwm <= p.start || p.lastMs < br.fromMs || p.startMs >= br.toMs || p.queue.deleted.Load() {
+	if p.hwm <= p.start || p.lastMs < br.fromMs || p.startMs >= br.toMs || p.goneLocked() {
 		return 0, false
 	}
 	until := br.toMs

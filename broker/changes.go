@@ -20,7 +20,8 @@ type changes struct {
 	queues     map[*queue]struct{}
 	groups     map[*group]struct{}
 	deleted    []*queue
-	frames     []byte // records that go to the catalogue as they are: dead letters
+	frames     []byte   // records that go to the catalogue as they are: dead letters
+	segments   []uint32 // to be dropped; behind the starts that free them, see reap.go
 	entries    []dedup.Entry
 
 	deletedGroups []*group // their deletion is on its way to the journal, or there
@@ -92,6 +93,12 @@ func (ch *changes) record(frames []byte) {
 	ch.frames = append(ch.frames, frames...)
 }
 
+func (ch *changes) dropSegments(ids []uint32) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.segments = append(ch.segments, ids...)
+}
+
 func (ch *changes) ids(entries []dedup.Entry) {
 	if len(entries) == 0 {
 		return
@@ -110,6 +117,7 @@ type taken struct {
 	deleted    []*queue
 	frames     []byte
 	entries    []dedup.Entry
+	segments   []uint32
 
 	deletedGroups []*group
 }
@@ -119,9 +127,11 @@ type taken struct {
 func (ch *changes) take() taken {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	t := taken{ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil, ch.deletedGroups}
+	t := taken{
+		ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil, ch.segments, ch.deletedGroups,
+	}
 	ch.partitions, ch.cursors, ch.queues, ch.groups = nil, nil, nil, nil
-	ch.deleted, ch.frames, ch.deletedGroups = nil, nil, nil
+	ch.deleted, ch.frames, ch.segments, ch.deletedGroups = nil, nil, nil, nil
 	return t
 }
 
@@ -157,5 +167,6 @@ func (ch *changes) giveBack(t taken) {
 	ch.deleted = append(t.deleted, ch.deleted...)
 	ch.deletedGroups = append(t.deletedGroups, ch.deletedGroups...)
 	ch.frames = append(t.frames, ch.frames...)
+	ch.segments = append(t.segments, ch.segments...)
 	ch.entries = append(t.entries, ch.entries...)
 }

@@ -134,6 +134,9 @@ func (b *Broker) checkpoint() (filed bool, err error) {
 			b.log.Error().Err(err).Str("queue", q.name).Msg("segments of a deleted queue remain until the next start")
 		}
 	}
+	if err := b.store.Remove(t.segments); err != nil {
+		b.log.Error().Err(err).Msg("dropped segments remain until the next start")
+	}
 	b.expireIDs()
 	return true, errors.Join(b.journal.Drop(sealed), b.rewriteHomes())
 }
@@ -149,9 +152,9 @@ func (b *Broker) capture(t *taken) captured {
 	for _, p := range t.partitions {
 		p.mu.Lock()
 		p.dirty = false
-		if len(p.tail) > 0 && !p.queue.deleted.Load() {
+		if len(p.tail) > 0 && !p.goneLocked() {
 			c.tails = append(c.tails, partlog.Tail{
-				Queue: p.queue.number, Partition: p.number, Prev: p.newest, Batches: p.tail,
+				Queue: p.queue.number, Partition: p.number, Prev: p.newest, Batches: p.tail, Own: p.hidden,
 			})
 		}
 		p.mu.Unlock()
@@ -159,7 +162,7 @@ func (b *Broker) capture(t *taken) captured {
 	for _, r := range t.cursors {
 		r.p.mu.Lock()
 		r.c.dirty = false
-		if !r.p.queue.deleted.Load() && !r.c.group.deleted.Load() {
+		if !r.p.goneLocked() && !r.c.group.deleted.Load() {
 			c.cursors = append(c.cursors, r.c.record(r.p, b.clock))
 		}
 		r.p.mu.Unlock()
@@ -188,7 +191,7 @@ func (b *Broker) file(t *taken, c captured, sealed uint64) error {
 		return err
 	}
 	err = b.catalog.Commit(func(emit func([]byte) ([]byte, error)) error {
-		return b.emitChanges(t, filed, sealed, emit)
+		return b.emitChanges(t, filed, batches, sealed, emit)
 	})
 	if err != nil {
 		return err
@@ -207,8 +210,12 @@ func (b *Broker) file(t *taken, c captured, sealed uint64) error {
 func (p *partition) file(f *partlog.Filed, batches int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.queue.deleted.Load() {
+	if p.goneLocked() {
 		return
+	}
+	p.filedBytes += p.keptBytesLocked(batches)
+	if p.start > p.filedEnd {
+		p.queue.aging.loose.Store(true) // some of it went into a segment only to be dropped
 	}
 	var rest [][]byte
 	if batches < len(p.tail) {
@@ -216,11 +223,10 @@ func (p *partition) file(f *partlog.Filed, batches int) {
 	}
 	p.tail = rest
 	p.filedEnd, p.newest, p.filedMs = f.EndOffset, f.Newest, f.LastTimestampMs
-	p.filedBytes += f.Bytes
 }
 
 // emitChanges emits the records of a checkpoint's changes, the Meta last.
-func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emit func([]byte) ([]byte, error)) error {
+func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, batches map[uint64]int, sealed uint64, emit func([]byte) ([]byte, error)) error {
 	var buf []byte
 	for q := range t.queues {
 		if !q.deleted.Load() {
@@ -237,13 +243,14 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emi
 	}
 	buf, err := emit(buf)
 	for _, p := range t.partitions {
-		if err == nil && !p.queue.deleted.Load() {
-			buf, err = emit(p.appendRecord(buf))
+		if err == nil {
+			_, isFiled := batches[p.number]
+			buf, err = emit(p.appendChange(buf, isFiled))
 		}
 	}
 	for i := range filed {
 		if err == nil {
-			buf, err = emit(b.appendFiled(buf, &filed[i]))
+			buf, err = emit(b.appendFiled(buf, &filed[i], batches[filed[i].Partition]))
 		}
 	}
 	if err != nil {
@@ -256,8 +263,11 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, sealed uint64, emi
 	for _, g := range t.deletedGroups {
 		buf = g.appendDeletion(buf)
 	}
-	// A queue or group deleted since the capture was left out above, and its tails and
-	// cursors with it. The deletion must be on disk before the Meta declares the journal filed
+	for _, id := range t.segments {
+		buf = record.AppendSegmentDropped(buf, id)
+	}
+	// What was deleted since the capture, a queue or a group, was left out above, and its
+	// tails and cursors with it. The deletion must be on disk before the Meta declares the journal filed
 	// that still has them.
 	if err := b.journal.Flush(); err != nil {
 		return err
@@ -273,16 +283,20 @@ func appendSegment(dst []byte, s *partlog.SegmentInfo) []byte {
 	})
 }
 
-func (b *Broker) appendFiled(dst []byte, f *partlog.Filed) []byte {
+// appendFiled appends how far p is filed with what a File has added, batches of its tail.
+func (b *Broker) appendFiled(dst []byte, f *partlog.Filed, batches int) []byte {
 	p := b.partitions.get(f.Partition)
 	if p == nil {
 		return dst
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.goneLocked() {
+		return dst
+	}
 	return record.AppendFiled(dst, &record.Filed{
-		Partition: f.Partition, Start: p.start, End: f.EndOffset, StartMs: p.startMs,
-		LastTimestampMs: f.LastTimestampMs, Bytes: p.filedBytes + f.Bytes,
+		Partition: f.Partition, Start: min(p.start, f.EndOffset), End: f.EndOffset, StartMs: p.startMs,
+		LastTimestampMs: f.LastTimestampMs, Bytes: p.filedBytes + p.keptBytesLocked(batches),
 		Segment: f.Newest.Segment, Position: f.Newest.Position,
 	})
 }
@@ -371,7 +385,7 @@ func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, erro
 	}
 	for _, p := range partitions {
 		p.mu.Lock()
-		if p.announced {
+		if p.announced && !p.removed {
 			buf = p.appendRecord(buf)
 			if p.filedEnd > 0 {
 				buf = p.appendFiledLocked(buf)

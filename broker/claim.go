@@ -77,7 +77,7 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 	p := cl.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.queue.deleted.Load() {
+	if p.goneLocked() {
 		return false, nil
 	}
 	if cl.g.deleted.Load() {
@@ -219,7 +219,7 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.claiming = false
-	if p.queue.deleted.Load() {
+	if p.goneLocked() {
 		return part, nil
 	}
 	if cl.g.deleted.Load() {
@@ -329,7 +329,7 @@ func (b *Broker) settle(p *partition, c *cursor) {
 // settleLocked is settle without the offer, which it says whether to make.
 func (b *Broker) settleLocked(p *partition, c *cursor) (offer bool) {
 	c.inflight--
-	return c.inflight == 0 && !p.queue.deleted.Load() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
+	return c.inflight == 0 && !p.goneLocked() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
 }
 
 // damageLocked takes p out of service if err is a failed checksum.

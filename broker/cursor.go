@@ -58,7 +58,7 @@ func (c *cursor) commit(p *partition, committed, nowMs int64) {
 	if committed <= c.committed {
 		return
 	}
-	c.consumed += committed - max(c.committed, p.start-1)
+	c.consumed += max(committed-max(c.committed, p.start-1), 0) // what retention has dropped was passed by nobody
 	c.committed, c.consumedMs = committed, nowMs
 }
 

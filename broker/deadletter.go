@@ -282,6 +282,8 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	err := b.move(t, &r, record.AppendDeadLetterRemoved(nil, from.number, id), func() { from.dead.remove(id) })
 	if err != nil || !r.Removed {
 		from.dead.reserve(id, false)
+	} else {
+		b.trimHidden(from)
 	}
 	return r, err
 }

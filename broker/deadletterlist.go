@@ -274,6 +274,7 @@ func (b *Broker) removeDeadLetters(q *queue, letters []*deadLetter) (int, error)
 	if err := ticket.Wait(); err != nil {
 		return 0, b.storageError(err)
 	}
+	b.trimHidden(q)
 	return len(gone), nil
 }
 

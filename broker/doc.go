@@ -23,6 +23,8 @@
 //
 // Transact decides pushes and acks of many partitions under all their locks, writes one
 // entry, and shows what it has stored at once; see type bundle.
+// The retainer moves the starts of partitions by the rules of their queues, finds segments
+// in which no partition starts any more, and removes partitions that nobody uses.
 //
 // # Design
 //
@@ -83,6 +85,11 @@
 // spool is empty, and the last of it is moved while no push can come in between, so
 // messages of a partition keep the order of their pushes. See drainer and sweepSpool.
 //
+// Retention drops in two steps. A start moves at once, in memory: nothing is written for
+// it, since Open applies the rules again before it serves. The next checkpoint has it in the
+// catalogue, and only together with it, or later, that a segment is dropped; see reap.go. A
+// partition is looked at when its oldest message is due (type aging), never on a timer.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.
@@ -95,6 +102,7 @@
 //	watchSpace     Open, Close; knows how full the disk is
 //	sweepParked    Open, Close; ends long polls whose clients are gone
 //	drainSpool     Open, Close; moves what is spooled when push maintenance is off
+//	retainer       Open, Close; drops what the rules say, see retain
 //	the committer  package journal's, started and ended by it
 //
 // A parked pop waits in its request's own goroutine.
@@ -104,6 +112,7 @@
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
 //	maintenance.mu             the switches, and which way a push goes
+//	retainMu                   one cycle of the retainer at a time
 //	Broker.mu                  queues and groups by name and number
 //	partition.mu               everything of a partition, its cursors included; of
 //	                           several, by ascending number
@@ -112,7 +121,7 @@
 //	                           by ascending number
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
-//	deadLetters.mu, wheel.mu, lease table, changes.mu, journal, dedup
+//	deadLetters.mu, aging.mu, wheel.mu, lease table, changes.mu, journal, dedup
 //	                           leaves: nothing is locked under them
 //
 // Broker.mu and partition.mu are never held together; several partitions only by

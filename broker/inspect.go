@@ -90,6 +90,10 @@ type Stats struct {
 	Partitions int
 	Parked     int
 	Leases     int
+
+	// Since Open: messages that each rule has dropped, and segments with their bytes.
+	DroppedByRetention, DroppedCompleted, DroppedByEviction int64
+	DroppedSegments, DroppedSegmentBytes                    int64
 }
 
 // Stats returns the counters.
@@ -100,5 +104,11 @@ func (b *Broker) Stats() Stats {
 		queues, partitions = queues-1, partitions-int(q.count.Load())
 	}
 	b.mu.RUnlock()
-	return Stats{Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len()}
+	d := &b.dropped
+	return Stats{
+		Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len(),
+		DroppedByRetention: d.messages[dropRetention].Load(), DroppedCompleted: d.messages[dropCompleted].Load(),
+		DroppedByEviction: d.messages[dropEviction].Load(),
+		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
+	}
 }

@@ -57,7 +57,7 @@ func (b *Broker) lockPlaced(p *partition, groups []*group) {
 			}
 			return
 		}
-		if p.cursorLocked(g) == nil && !g.deleted.Load() && !p.queue.deleted.Load() {
+		if p.cursorLocked(g) == nil && !g.deleted.Load() && !p.goneLocked() {
 			p.addCursorLocked(g, max(committed, p.start-1))
 		}
 	}
@@ -65,7 +65,7 @@ func (b *Broker) lockPlaced(p *partition, groups []*group) {
 
 // unplacedLocked returns the first of groups whose place in p memory does not know.
 func (p *partition) unplacedLocked(groups []*group) (*group, place) {
-	if p.damaged || p.queue.deleted.Load() {
+	if p.damaged || p.goneLocked() {
 		return nil, place{}
 	}
 	for _, g := range groups {
@@ -126,7 +126,7 @@ func (b *Broker) stand(p *partition, g *group) (s GroupPartition, ok bool) {
 	now := b.clock.mono()
 	b.lockPlaced(p, []*group{g})
 	floor, c, ok := p.standingLocked(g)
-	if !ok || !p.announced || p.queue.deleted.Load() || g.deleted.Load() {
+	if !ok || !p.announced || p.goneLocked() || g.deleted.Load() {
 		p.mu.Unlock()
 		return s, false
 	}

@@ -24,8 +24,8 @@ type partition struct {
 
 	// Offsets: start is the first kept, filedEnd one past the last in segments, hwm
 	// one past the last on disk, which is all that consumers see, end the next to be
-	// given out. start <= filedEnd <= hwm <= end, except that filedEnd is start
-	// when retention has dropped everything that was filed.
+	// given out. start and filedEnd are at most hwm, and hwm is at most end; start is
+	// above filedEnd where retention has dropped what no checkpoint has filed yet.
 	start, filedEnd, hwm, end int64
 
 	startMs, filedMs, lastMs int64 // append times of start, of filedEnd-1, of end-1
@@ -34,11 +34,13 @@ type partition struct {
 
 	tail       [][]byte // encoded batches from filedEnd to end
 	newest     index.Pointer
-	filedBytes int64
+	filedBytes int64 // of the batches from start to filedEnd
 
 	announced bool // its record is in the journal
 	dirty     bool // in the checkpoint's list
 	damaged   bool // a batch failed its checksum: out of service
+	aging     bool // in the queue's heap of what the rules will look at
+	removed   bool // the record of its removal is in the journal; see cleanup.go
 }
 
 // partitionID forms the id the outside knows a partition by: a UUID of version 8, the
@@ -67,10 +69,29 @@ func (p *partition) appendRecord(dst []byte) []byte {
 
 func (p *partition) appendFiledLocked(dst []byte) []byte {
 	return record.AppendFiled(dst, &record.Filed{
-		Partition: p.number, Start: p.start, End: p.filedEnd, StartMs: p.startMs, LastTimestampMs: p.filedMs,
+		Partition: p.number, Start: min(p.start, p.filedEnd), End: p.filedEnd, StartMs: p.startMs, LastTimestampMs: p.filedMs,
 		Bytes: p.filedBytes, Segment: p.newest.Segment, Position: p.newest.Position,
 	})
 }
+
+// appendChange appends the partition's record, and where it starts: that may have moved. It
+// leaves the start to others if a tail of the partition is being filed.
+func (p *partition) appendChange(dst []byte, isFiled bool) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.goneLocked() {
+		return dst
+	}
+	dst = p.appendRecord(dst)
+	if p.filedEnd > 0 && !isFiled {
+		dst = p.appendFiledLocked(dst)
+	}
+	return dst
+}
+
+// goneLocked reports that nothing may be added to p any more: its queue was deleted, or it
+// was removed itself.
+func (p *partition) goneLocked() bool { return p.removed || p.queue.deleted.Load() }
 
 func (p *partition) cursorLocked(g *group) *cursor {
 	for c := p.cursors; c != nil; c = c.next {
@@ -87,9 +108,17 @@ func (p *partition) addCursorLocked(g *group, committed int64) *cursor {
 	return c
 }
 
-// tailBytesLocked returns the bytes that no segment holds yet.
-func (p *partition) tailBytesLocked() (n int64) {
-	for _, b := range p.tail {
+// tailBytesLocked returns the bytes that no segment holds yet and no rule has dropped.
+func (p *partition) tailBytesLocked() int64 { return p.keptBytesLocked(len(p.tail)) }
+
+// keptBytesLocked returns the bytes of the first batches of the tail that are not below
+// the start.
+func (p *partition) keptBytesLocked(batches int) (n int64) {
+	first := 0
+	if p.start > p.filedEnd {
+		first = min(tailIndex(p.tail, p.start), batches)
+	}
+	for _, b := range p.tail[first:batches] {
 		n += int64(len(b))
 	}
 	return n
@@ -100,13 +129,13 @@ func (p *partition) tailBytesLocked() (n int64) {
 type view struct {
 	number               uint64
 	start, filedEnd, hwm int64
-	filedMs              int64
+	startMs, filedMs     int64
 	newest               index.Pointer
 	tail                 [][]byte
 }
 
 func (p *partition) viewLocked() view {
-	return view{p.number, p.start, p.filedEnd, p.hwm, p.filedMs, p.newest, p.tail}
+	return view{p.number, p.start, p.filedEnd, p.hwm, p.startMs, p.filedMs, p.newest, p.tail}
 }
 
 const tableChunk = 4096

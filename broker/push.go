@@ -196,12 +196,16 @@ func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 		if done || err != nil {
 			return err
 		}
-		// The queue was deleted in between: the push goes to its successor.
+		// The queue was deleted in between, or the partition removed: the push goes to
+		// its successor.
+		if err := b.awaitRemoval(s, p); err != nil {
+			return err
+		}
 	}
 }
 
 // appendBatch decides offsets and duplicates of a batch under the partition's lock and
-// hands its record to the journal. done is false if the queue is gone.
+// hands its record to the journal. done is false if the queue or the partition is gone.
 func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partition) (done bool, err error) {
 	window := q.options.Load().DedupWindowSeconds
 	s.findLeaders(b, batch, p.number)
@@ -209,7 +213,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q.deleted.Load() {
+	if p.goneLocked() {
 		return false, nil
 	}
 	now := b.clock.stamp()
@@ -294,6 +298,7 @@ func (p *partition) growPartsLocked(stored []byte, parts []part, stamp int64) {
 func (p *partition) growLocked(batch []byte, count int, stamp int64) {
 	if p.start == p.end {
 		p.startMs = stamp
+		p.queue.aging.note(p)
 	}
 	p.tail = append(p.tail, batch)
 	p.end += int64(count)

@@ -38,13 +38,15 @@ type queue struct {
 	byName     map[string]*partition
 	groups     map[string]*group
 	hidden     *partition // holds the payloads of dead letters; nil until the first
+	tombstone  *partition // stands in partitions for all that were removed; nil until the first
 
 	count atomic.Uint32 // of partitions
 
 	// groupList is groups as a slice, replaced whole, for the push path.
 	groupList atomic.Pointer[[]*group]
 
-	dead deadLetters
+	dead  deadLetters
+	aging aging
 
 	// awaited are pinned pops that wait for a partition to come into being.
 	awaited watch
@@ -126,7 +128,11 @@ func (q *queue) addPartitionLocked(p *partition) {
 	p.index = uint32(len(q.partitions))
 	q.partitions = append(q.partitions, p)
 	q.count.Store(uint32(len(q.partitions)))
-	q.byName[p.name] = p
+	// While records are replayed a removed partition may come back for a moment, and its
+	// name may be that of its successor by then.
+	if other := q.byName[p.name]; other == nil || other.number < p.number {
+		q.byName[p.name] = p
+	}
 }
 
 // addGroupLocked makes g a group of q. While records are replayed a group may come after

@@ -83,7 +83,7 @@ func (b *Broker) offsetAt(v view, end, instantMs int64) (committed int64, err er
 	}
 	if i := tailTime(v.tail, instantMs); i < len(v.tail) {
 		h, err := segment.DecodeHeader(v.tail[i])
-		return h.BaseOffset - 1, err
+		return max(h.BaseOffset, v.start) - 1, err
 	}
 	return end - 1, nil
 }

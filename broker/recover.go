@@ -50,6 +50,7 @@ func Open(o Options) (*Broker, error) {
 	b.wg.Go(b.turnWheel)
 	b.wg.Go(b.watchSpace)
 	b.wg.Go(b.sweepParked)
+	b.wg.Go(b.retainer)
 	if b.journal.Unfiled() > 0 {
 		b.poke()
 	}
@@ -100,7 +101,8 @@ func (b *Broker) recover() error {
 		fn   func() error
 	}{
 		{"catalogue", r.openCatalog}, {"segments", r.openStore}, {"offsets", r.openOffsets},
-		{"transaction_ids", r.openIDs}, {"journal", r.openJournal}, {"leases", r.restoreLeases}, {"spool", r.findSpool},
+		{"transaction_ids", r.openIDs}, {"journal", r.openJournal}, {"leases", r.restoreLeases},
+		{"retention", r.retain}, {"spool", r.findSpool},
 	} {
 		if err := step(s.name, s.fn); err != nil {
 			return err

@@ -23,6 +23,10 @@ func (r *recovery) load(k record.Kind, body []byte) (err error) {
 			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
 		}
 		return err
+	case record.KindSegmentDropped:
+		id, err := record.DecodeSegmentDropped(body)
+		delete(r.segments, id)
+		return err
 	case record.KindFiled:
 		f, err := record.DecodeFiled(body)
 		if p := r.b.partitions.get(f.Partition); p != nil && err == nil {
@@ -67,7 +71,7 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 			b.changed.cursor(p, cur)
 		}
 		return nil
-	case record.KindDeadLetter, record.KindDeadLetterRemoved, record.KindSwitches:
+	case record.KindDeadLetter, record.KindDeadLetterRemoved, record.KindSwitches, record.KindPartitionDeleted:
 		b.changed.record(frame)
 	case record.KindQueueDeleted:
 		if number, err := record.DecodeQueueDeleted(body); err == nil {
@@ -204,6 +208,10 @@ func (r *recovery) apply(k record.Kind, body []byte) error {
 	case record.KindPartition:
 		d, err := record.DecodePartition(body)
 		r.setPartition(&d)
+		return err
+	case record.KindPartitionDeleted:
+		number, err := record.DecodePartitionDeleted(body)
+		r.deletePartition(number)
 		return err
 	case record.KindGroup:
 		d, err := record.DecodeGroup(body)

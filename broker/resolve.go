@@ -238,7 +238,28 @@ func (f *finder) offsetsOf(id string, since int64) (found []int64, err error) {
 			found = append(found, o)
 		}
 	}
+	if o, ok := f.droppedOffset(id, since); ok && len(found) == 0 {
+		found = append(found, o)
+	}
 	return found, nil
+}
+
+// droppedOffset reads the offset out of a transaction id that the broker seems to have
+// minted for a message it has dropped meanwhile. That cannot be compared with the message
+// any more, but an ack of it moves the cursor over nothing that is still there.
+func (f *finder) droppedOffset(text string, since int64) (offset int64, ok bool) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 || id.Version() != 7 {
+		return 0, false
+	}
+	offset = offsetOfID(id)
+	ms := int64(binary.BigEndian.Uint64(id[:8]) >> 16)
+	// What lies before the start is older than what lies there.
+	return offset, offset < f.v.start && ms >= since && ms <= f.v.startMs
+}
+
+func offsetOfID(id uuid.UUID) int64 {
+	return int64(id[11])<<32 | int64(binary.BigEndian.Uint32(id[12:])) // see segment.MessageID
 }
 
 // mintedOffset reads the offset out of a transaction id that the broker minted, and
@@ -248,7 +269,7 @@ func (f *finder) mintedOffset(text string, since int64) (offset int64, ok bool, 
 	if err != nil || len(text) != 36 {
 		return 0, false, nil
 	}
-	offset = int64(id[11])<<32 | int64(binary.BigEndian.Uint32(id[12:])) // see segment.MessageID
+	offset = offsetOfID(id)
 	m, ok, err := f.at(offset)
 	if err != nil || !ok || m.TransactionID != nil || m.ID != id || m.CreatedAtMs < since {
 		return 0, false, err

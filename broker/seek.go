@@ -121,7 +121,7 @@ func (s *seeking) find() (committed int64, err error) {
 	p.mu.Lock()
 	v, end, known := p.viewLocked(), p.end, true
 	switch {
-	case !p.announced || p.queue.deleted.Load():
+	case !p.announced || p.goneLocked():
 		err = ErrPartitionNotFound
 	case s.to.ToEnd:
 		committed = end - 1
@@ -146,7 +146,7 @@ func (s *seeking) move(committed int64) (t journal.Ticket, err error) {
 	b, p := s.b, s.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.queue.deleted.Load() {
+	if p.goneLocked() {
 		return t, ErrPartitionNotFound
 	}
 	if s.g.deleted.Load() {

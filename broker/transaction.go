@@ -219,7 +219,11 @@ func (tx *transaction) run() (*Rollback, error) {
 			if rollback, err := tx.read(); rollback != nil || err != nil {
 				return rollback, err
 			}
-		case missing && !v.stale:
+		case v.stale:
+			if err := tx.awaitRemovals(); err != nil {
+				return nil, err
+			}
+		case missing:
 			tx.create()
 		}
 	}
@@ -254,6 +258,18 @@ func (tx *transaction) resolve() (missing bool) {
 	slices.SortFunc(tx.partitions, (*partition).before)
 	tx.partitions = slices.Compact(tx.partitions)
 	return missing
+}
+
+// awaitRemovals returns when partitions that were found removed can be made anew.
+func (tx *transaction) awaitRemovals() error {
+	for i := range tx.lanes {
+		if p := tx.lanes[i].p; p != nil {
+			if err := tx.b.awaitRemoval(tx.s, p); err != nil {
+				return tx.b.storageError(err)
+			}
+		}
+	}
+	return nil
 }
 
 func (tx *transaction) lock() {

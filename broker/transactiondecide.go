@@ -10,7 +10,7 @@ import (
 type verdict struct {
 	rollback *Rollback
 	err      error
-	stale    bool // a queue or group was deleted after it was found: look again
+	stale    bool // a queue, partition or group went after it was found: look again
 	unread   bool // some acks have to read first
 }
 
@@ -31,7 +31,7 @@ func (tx *transaction) decidePushesLocked() verdict {
 		if l.p == nil {
 			continue
 		}
-		if l.q.deleted.Load() {
+		if l.p.goneLocked() {
 			return verdict{stale: true}
 		}
 		window := l.q.options.Load().DedupWindowSeconds

@@ -46,6 +46,9 @@ func variables() []variable {
 		{"SKEP_DISK_HIGH_PCT", number(1, 100, func(c *config, n int64) { c.broker.DiskHighPercent = int(n) })},
 		{"SKEP_MAX_PARKED", number(1, 1<<31, func(c *config, n int64) { c.broker.MaxParked = int(n) })},
 		{"SKEP_DELIVERY_DETAILS", boolean(func(c *config, v bool) { c.server.DeliveryDetails = v })},
+		{"RETENTION_INTERVAL", number(1, 1<<31, func(c *config, n int64) { c.broker.RetentionInterval = time.Duration(n) * time.Millisecond })},
+		{"PARTITION_CLEANUP_DAYS", number(-1<<31, maxCleanupDays, setCleanupDays)},
+		{"QUEEN_PARTITION_CLEANUP_ENABLED", boolean(setCleanup)},
 		{"QUEEN_DEDUP_CACHE_MB", number(1, 1<<20, func(c *config, n int64) { c.broker.DedupCacheBytes = n << 20 })},
 		{"QUEEN_MAX_BODY_BYTES", number(1, 1<<30, func(c *config, n int64) { c.server.MaxBodyBytes = n })},
 		{"SKEP_IN_FLIGHT_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.InFlightBytes = n })},
@@ -104,6 +107,21 @@ func boolean(set func(*config, bool)) func(*config, string) error {
 }
 
 func setPopTimeout(c *config, ms int64) { c.server.PopTimeout = time.Duration(ms) * time.Millisecond }
+
+// maxCleanupDays is a hundred years, within what a duration can say.
+const maxCleanupDays = 36_500
+
+// setCleanupDays takes less than a day as a day.
+func setCleanupDays(c *config, days int64) {
+	c.broker.CleanupAge = time.Duration(max(days, 1)) * 24 * time.Hour
+}
+
+// setCleanup comes after the days: without cleanup they do not matter.
+func setCleanup(c *config, on bool) {
+	if !on {
+		c.broker.CleanupAge = -1
+	}
+}
 
 func (c *config) setBindAddr(v string) error {
 	if _, _, err := net.SplitHostPort(v); err == nil {

@@ -11,6 +11,10 @@
 // batches from that pointer. If the caller dies in between, the next Open has the
 // old lengths and cuts what was added. Drop unlinks the segments of a queue.
 //
+// What retention has dropped goes by whole segments. Aged and Extents tell the caller,
+// who knows where each partition starts, what is in a segment. When nothing of it is
+// needed, Retire seals it, the caller records that it is gone, and Remove unlinks it.
+//
 // Per partition a Store remembers nothing, only what was read lately, within
 // Options.CacheBytes. So a million partitions cost the 12 bytes of pointer that the
 // caller keeps of each.

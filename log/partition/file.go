@@ -22,6 +22,9 @@ type Tail struct {
 	Partition uint64        // at least 1, and of one queue for ever
 	Prev      index.Pointer // the partition's newest entry so far
 	Batches   [][]byte      // sealed, in the order of their offsets
+	// Own asks for segments of the partition's own whatever the size: what lives
+	// longer than the rest of its queue must not hold the queue's segments.
+	Own bool
 }
 
 // Filed is where a tail went.
@@ -229,6 +232,7 @@ func (s *Store) commitLocked(p *plan) (changed []SegmentInfo, orphans []uint32) 
 		switch {
 		case !s.dropped[j.info.Queue]:
 			s.segments[j.info.ID] = j.info
+			s.newest[j.info.ID] = max(s.newest[j.info.ID], j.newestMs())
 			s.setActive(j.info)
 			changed = append(changed, j.info)
 			s.written += j.written()

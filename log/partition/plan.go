@@ -69,7 +69,7 @@ func (s *Store) makePlan(tails []Tail) (*plan, error) {
 			LastTimestampMs: p.headers[len(p.headers)-1].TimestampMs,
 			Bytes:           bytes,
 		}
-		if bytes >= int64(s.o.OwnBytes) {
+		if t.Own || bytes >= int64(s.o.OwnBytes) {
 			err = p.placeOwn(i)
 		} else {
 			shared, err = p.placeShared(shared, i, bytes)

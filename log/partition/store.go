@@ -105,6 +105,7 @@ type Store struct {
 	mu       sync.Mutex
 	segments map[uint32]SegmentInfo
 	active   map[owner]uint32 // the segment File goes on with
+	newest   map[uint32]int64 // append time of the newest message, where it is known
 	nextID   uint64           // beyond 32 bits when all are used
 	filing   bool             // a File runs
 	dropped  map[uint32]bool  // queues dropped since it started
@@ -129,6 +130,7 @@ func Open(o Options, live []SegmentInfo) (*Store, error) {
 		cache:    newCache(o.CacheBytes),
 		segments: make(map[uint32]SegmentInfo, len(live)),
 		active:   map[owner]uint32{},
+		newest:   map[uint32]int64{},
 		nextID:   max(1, uint64(o.FirstID)),
 	}
 	for _, info := range live {
@@ -282,6 +284,7 @@ func (s *Store) Drop(queue uint32) error {
 		if info.Queue == queue {
 			ids = append(ids, id)
 			delete(s.segments, id)
+			delete(s.newest, id)
 			delete(s.active, info.owner())
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	KindGroupDeleted      Kind = 12 // GroupDeleted
 	KindPartitionDeleted  Kind = 13 // PartitionDeleted
 	KindSwitches          Kind = 14 // Switches
+	KindSegmentDropped    Kind = 15 // SegmentDropped; in the catalogue only
 )
 
 // FrameHeaderLen is the length of a frame's kind and length fields.

@@ -1,0 +1,172 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// segmentFiles returns the segment files and their bytes together.
+func (w *world) segmentFiles() (files []string, bytes int64) {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.dir, "segments", "*.seg"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range files {
+		if s, err := os.Stat(f); err == nil { // it may go meanwhile
+			bytes += s.Size()
+		}
+	}
+	return files, bytes
+}
+
+// emptied waits until no segment is left.
+func (w *world) emptied() {
+	w.t.Helper()
+	await(w.t, "all segments to go", func() bool { files, _ := w.segmentFiles(); return len(files) == 0 })
+}
+
+// What was dropped leaves the disk, in shared and own segments, sealed and active ones, and
+// what was not stays readable.
+func TestR11SegmentsGo(t *testing.T) {
+	for name, again := range map[string]func(w *world){
+		"running": func(*world) {},
+		"restart": (*world).restart,
+		"crash":   (*world).crash,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, retaining, eagerCheckpoints, func(w *world) { w.broker.SegmentBytes = 64 << 10 })
+			w.configure("q", `{"retentionEnabled":true,"retentionSeconds":100}`)
+			w.queued(msg("kept", "p", "kept"))
+			big := item{Queue: "q", Partition: "own", Payload: []byte(quote(fmt.Sprintf("%0200000d", 1)))}
+			w.queued(big)
+			for i := range 30 {
+				w.queued(numbered("q", fmt.Sprint("p", i), "m", 3)...)
+			}
+			w.filed()
+			w.clock.advance(50 * time.Second)
+			w.queued(msg("q", "p3", "young"))
+			w.filed()
+			before, _ := w.segmentFiles()
+			w.clock.advance(51 * time.Second)
+			again(w)
+			w.total("q", 1)
+			await(t, "segments to go", func() bool {
+				// The kept queue's, and the shared one with the young message.
+				files, bytes := w.segmentFiles()
+				return len(files) <= len(before) && len(files) <= 2 && bytes < 16<<10
+			})
+			w.want(w.popFrom("q", "p3"), "young")
+			w.want(w.popFrom("kept", "p"), "kept")
+			again(w)
+			w.clock.advance(100 * time.Second)
+			w.total("q", 0)
+			await(t, "all segments of the queue to go", func() bool { files, _ := w.segmentFiles(); return len(files) == 1 })
+			if q := w.queue("q"); q.RetainedBytes != 0 || q.Segments.Segments != 0 {
+				t.Errorf("the queue has %+v and %d bytes", q.Segments, q.RetainedBytes)
+			}
+			w.queued(numbered("q", "p3", "next", 3)...)
+			w.filed()
+			again(w)
+			w.want(w.popFrom("q", "p3", "consumerGroup=last"), "next0", "next1", "next2")
+			w.want(w.popFrom("kept", "p", "consumerGroup=last"), "kept")
+		})
+	}
+}
+
+// The bytes of a queue are those of what it retains, wherever they lie.
+func TestR10RetainedBytesFollow(t *testing.T) {
+	for name, option := range map[string]func(*world){"journal": func(*world) {}, "segments": eagerCheckpoints} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, retaining, option)
+			w.configure("q", `{"retentionEnabled":true,"retentionSeconds":100}`)
+			w.queued(numbered("q", "p", "a", 10)...)
+			one := w.queue("q").RetainedBytes
+			for _, push := range []string{"b", "c", "d"} {
+				w.clock.advance(10 * time.Second)
+				w.queued(numbered("q", "p", push, 10)...)
+			}
+			w.filedIf(name == "segments")
+			w.clock.advance(85 * time.Second) // a and b are older than 100 s
+			w.total("q", 20)
+			bytes := w.queue("q").RetainedBytes
+			if bytes != 2*one {
+				t.Errorf("%d bytes are retained of two pushes, one takes %d", bytes, one)
+			}
+			w.restart()
+			if got := w.queue("q").RetainedBytes; got != bytes {
+				t.Errorf("%d bytes after a restart, %d before", got, bytes)
+			}
+			w.clock.advance(100 * time.Second)
+			w.total("q", 0)
+			if got := w.queue("q").RetainedBytes; got != 0 {
+				t.Errorf("%d bytes of nothing", got)
+			}
+		})
+	}
+}
+
+func (w *world) filedIf(segments bool) {
+	if segments {
+		w.filed()
+	}
+}
+
+// A slow group holds the segments of what it has not done; then they go.
+func TestM553HeldSegmentsGoLater(t *testing.T) {
+	w := open(t, retaining, eagerCheckpoints)
+	w.configure("q", `{"retentionEnabled":true,"completedRetentionSeconds":10}`)
+	for i := range 5 {
+		w.queued(numbered("q", fmt.Sprint(i), "m", 3)...)
+	}
+	w.ackAll("g", w.pop("q", "partitions=4", "consumerGroup=g"))
+	w.filed()
+	w.after(11 * time.Second)
+	w.total("q", 3)
+	if w.cycle(); len(w.queues()) == 0 {
+		t.Fatal("no queues")
+	}
+	if q := w.queue("q"); q.Segments.Segments == 0 {
+		t.Fatal("the segment has gone with a message in it")
+	}
+	p := w.pop("q", "consumerGroup=g")
+	w.want(p, "m0", "m1", "m2")
+	w.ackAll("g", p)
+	w.after(10 * time.Minute)
+	w.total("q", 0)
+	w.clock.advance(10 * time.Minute)
+	await(t, "the segment to go", func() bool { return w.queue("q").Segments.Segments == 0 })
+}
+
+// Dead letters do not hold the segments of their queue, and theirs go with them.
+func TestM372SegmentsOfDeadLetters(t *testing.T) {
+	for name, again := range map[string]func(w *world){"running": func(*world) {}, "restart": (*world).restart, "crash": (*world).crash} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, retaining, eagerCheckpoints)
+			w.configure("q", `{"maxWaitTimeSeconds":100}`)
+			w.queued(numbered("q", "p", "m", 3)...)
+			for range 2 {
+				w.buried(w.ack("", w.popFrom("q", "p").Messages[0].as("dlq")))
+			}
+			w.filed()
+			w.clock.advance(101 * time.Second)
+			w.total("q", 0)
+			await(t, "all but one segment to go", func() bool { return w.queue("q").Segments.Segments == 1 })
+			again(w)
+			letters := w.deadLetters("queue=q")
+			if len(letters) != 2 || string(letters[0].Data) != `"m1"` || string(letters[1].Data) != `"m0"` {
+				t.Fatalf("dead letters %+v", letters)
+			}
+			w.retry(letters[1])
+			if a := w.call("DELETE", address(letters[0].PartitionID, "m1"), ""); a.status != 200 {
+				t.Fatalf("delete: %d %s", a.status, a.body)
+			}
+			again(w)
+			w.clock.advance(101 * time.Second)
+			w.emptied()
+		})
+	}
+}
