@@ -185,7 +185,7 @@ func (c *coverage) page(t *testing.T) string {
 		b.WriteByte('\n')
 	}
 	for n := 1; n <= scenarios; n++ {
-		if id := fmt.Sprintf("T-%02d", n); !seen[id] && !slices.Contains(awaited, n) {
+		if id := fmt.Sprintf("T-%02d", n); !seen[id] {
 			t.Errorf("scenario %s is not in rules.md", id)
 		}
 	}

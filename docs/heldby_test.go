@@ -77,6 +77,9 @@ var alsoHeldBy = map[string][]string{
 	"G-320": {"TestM380List"},
 	"G-321": {"TestT29DeadLetterAtOnce", "TestM019Bytes"},
 	"G-322": {"TestM380List"},
+	"G-201": {"TestM605List"},
+	"G-217": {"TestM603Delete"},
+	"G-301": {"TestG300Bytes", "TestG300Limit"},
 	"G-323": {"TestM372DeadLettersStay"},
 
 	"M-507": {"TestT41EchoOfAllOptions", "TestM019Bytes"},
@@ -101,9 +104,6 @@ var alsoHeldBy = map[string][]string{
 	"R8":  {"TestBodyBudget", "TestAdmit", "TestParkedMemory", "TestOpenFiles"},
 	"R9":  {"TestM255DisconnectedPollTakesNothing", "TestLeaseOfLostAnswer", "TestAlive"},
 	"R10": {"TestM531Detail", "TestM530List"},
-	"R11": {"TestWheelNext", "TestRewrite"},
+	"R11": {"TestWheelNext", "TestRewrite", "TestM553SlowGroupCatchesUp"},
 	"R12": {"TestM122ClockStepsBack", "TestClockSetBackOverARestart"},
 }
-
-// awaited are the numbers of scenarios of features that are not there yet.
-var awaited = []int{37, 38, 39, 45, 46, 47}

@@ -498,3 +498,17 @@ func TestM707SwitchedBackAndForth(t *testing.T) {
 	w.drained()
 	w.wantTaken("q", want...)
 }
+
+// G-410, G-417: tools that look for a cluster hear that there is none, and the switches.
+func TestG410SharedState(t *testing.T) {
+	w := open(t)
+	for _, state := range []struct{ push, pop bool }{{false, false}, {true, false}, {true, true}, {false, true}} {
+		w.maintain(state.push)
+		w.pausePops(state.pop)
+		w.restart()
+		switches := fmt.Sprintf(`"maintenance_mode":%t,"pop_maintenance_mode":%t}`, state.push, state.pop)
+		w.expect("GET", "/api/v1/system/shared-state", "", 200, `{"enabled":false,"reason":"single_node_segments_broker",`+switches)
+		w.expect("GET", "/internal/api/shared-state/stats", "", 200, `{"enabled":false,"reason":"no_peers",`+switches)
+		w.expect("GET", "/internal/api/inter-instance/stats", "", 200, `{"enabled":false,"reason":"no_peers",`+switches)
+	}
+}
