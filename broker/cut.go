@@ -19,12 +19,12 @@ type cut struct {
 // agingState is what the rules look at, taken under the partition's lock.
 type agingState struct {
 	view
-	end, lastMs int64
-	slowest     slowest
+	end, lastMs, filedBytes int64
+	slowest                 slowest
 }
 
 func (p *partition) agingStateLocked(w windows) agingState {
-	s := agingState{view: p.viewLocked(), end: p.end, lastMs: p.lastMs}
+	s := agingState{view: p.viewLocked(), end: p.end, lastMs: p.lastMs, filedBytes: p.filedBytes}
 	if w.completed > 0 {
 		s.slowest = p.slowestLocked(*p.queue.groupList.Load())
 	}
@@ -113,7 +113,9 @@ func (b *Broker) describeCut(s *agingState, c cut) (cut, error) {
 		return c, err
 	}
 	if c.offset < s.filedEnd {
-		c.bytes, err = b.store.Bytes(s.newest, s.number, c.offset)
+		var gone int64
+		gone, err = b.store.Bytes(s.newest, s.number, s.start, c.offset)
+		c.bytes = max(s.filedBytes-gone, 0)
 	}
 	return c, err
 }

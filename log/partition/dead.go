@@ -126,16 +126,20 @@ func (s *Store) Remove(ids []uint32) error {
 	return s.unlink(gone)
 }
 
-// Bytes returns the stored bytes of a partition's batches from the one on that holds
-// offset from, as far as newest knows. Errors as for Read.
-func (s *Store) Bytes(newest index.Pointer, partition uint64, from int64) (total int64, err error) {
-	for !newest.IsZero() {
+// Bytes returns the stored bytes of a partition's batches that hold offsets from from to
+// to, as far as newest knows. What that costs depends on how many they are, once the chain
+// of the partition is cached. Errors as for Read.
+func (s *Store) Bytes(newest index.Pointer, partition uint64, from, to int64) (total int64, err error) {
+	for !newest.IsZero() && from < to {
 		chain, last, err := s.chain(newest, partition, target{offset: from})
 		if err != nil {
 			return 0, err
 		}
 		for i := index.FindOffset(chain, from); i < len(chain); i++ {
-			n, err := s.extentBytes(&chain[i], from)
+			if chain[i].BaseOffset >= to {
+				return total, nil
+			}
+			n, err := s.extentBytes(&chain[i], from, to)
 			if err != nil {
 				return 0, err
 			}
@@ -149,14 +153,17 @@ func (s *Store) Bytes(newest index.Pointer, partition uint64, from int64) (total
 	return total, nil
 }
 
-// extentBytes counts the bytes of an extent from offset from on. Only where from lies
-// inside the extent it has to be read.
-func (s *Store) extentBytes(e *index.Located, from int64) (n int64, err error) {
-	if e.BaseOffset >= from {
+// extentBytes counts the bytes of the batches of an extent that hold offsets from from to
+// to. Only where one of them lies inside the extent it has to be read.
+func (s *Store) extentBytes(e *index.Located, from, to int64) (n int64, err error) {
+	if e.BaseOffset >= from && e.EndOffset() <= to {
 		return int64(e.Length), nil
 	}
 	_, err = s.readExtent(e, from, func(batch []byte) bool {
-		n += int64(len(batch))
+		h, headerErr := segment.DecodeHeader(batch) // readExtent has done so as well
+		if headerErr == nil && h.BaseOffset < to {
+			n += int64(len(batch))
+		}
 		return true
 	})
 	return n, err

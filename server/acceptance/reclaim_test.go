@@ -82,15 +82,15 @@ func TestR10RetainedBytesFollow(t *testing.T) {
 	for name, option := range map[string]func(*world){"journal": func(*world) {}, "segments": eagerCheckpoints} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t, retaining, option)
-			w.configure("q", `{"retentionEnabled":true,"retentionSeconds":100}`)
+			w.configure("q", `{"retentionEnabled":true,"retentionSeconds":1000}`)
 			w.queued(numbered("q", "p", "a", 10)...)
 			one := w.queue("q").RetainedBytes
 			for _, push := range []string{"b", "c", "d"} {
-				w.clock.advance(10 * time.Second)
+				w.clock.advance(100 * time.Second)
 				w.queued(numbered("q", "p", push, 10)...)
 			}
 			w.filedIf(name == "segments")
-			w.clock.advance(85 * time.Second) // a and b are older than 100 s
+			w.clock.advance(850 * time.Second) // a and b are older than 1,000 s
 			w.total("q", 20)
 			bytes := w.queue("q").RetainedBytes
 			if bytes != 2*one {
@@ -100,7 +100,7 @@ func TestR10RetainedBytesFollow(t *testing.T) {
 			if got := w.queue("q").RetainedBytes; got != bytes {
 				t.Errorf("%d bytes after a restart, %d before", got, bytes)
 			}
-			w.clock.advance(100 * time.Second)
+			w.clock.advance(1000 * time.Second)
 			w.total("q", 0)
 			if got := w.queue("q").RetainedBytes; got != 0 {
 				t.Errorf("%d bytes of nothing", got)

@@ -67,16 +67,16 @@ func TestM550NothingIsDroppedByDefault(t *testing.T) {
 
 func TestM552AgeRule(t *testing.T) {
 	retainingAgain(t, func(w *world, again func()) {
-		w.configure("q", `{"retentionEnabled":true,"retentionSeconds":100}`)
+		w.configure("q", `{"retentionEnabled":true,"retentionSeconds":1000}`)
 		w.queued(numbered("q", "p", "old", 4)...)
 		w.queued(numbered("q", "gone", "old", 4)...)
 		w.ackAll("g", w.popFrom("q", "p", "consumerGroup=g", "batch=2"))
-		w.clock.advance(60 * time.Second)
+		w.clock.advance(600 * time.Second)
 		w.queued(numbered("q", "p", "new", 3)...)
-		w.clock.advance(39 * time.Second)
+		w.clock.advance(300 * time.Second)
 		again()
 		w.want(w.popFrom("q", "p", "consumerGroup=early", "batch=1"), "old0")
-		w.clock.advance(2 * time.Second)
+		w.clock.advance(101 * time.Second)
 		w.total("q", 3)
 		w.want(w.popFrom("q", "p", "consumerGroup=g"), "new0", "new1", "new2") // M-556
 		w.want(w.popFrom("q", "p", "consumerGroup=late"), "new0", "new1", "new2")
