@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -41,6 +42,7 @@ type checker struct {
 	crashes []crash
 
 	lostTakes  map[*queue]int // messages that lost autoAck pops may have taken
+	missing    []string       // routes that the broker does not have
 	violations []violation
 	failedC    chan struct{} // closed with the first violation
 	totals     totals
@@ -57,6 +59,11 @@ type totals struct {
 	messages, stored, lostPushes, duplicates int
 	deliveries, redeliveries                 int
 	acks, lostAcks, deadLetters              int
+
+	transfers, moves, lostTransfers, rollbacks int
+	seeks, groupDeletes, conflated             int
+	maintenances, buffered                     int
+	retained, expired                          int
 }
 
 // violation is a broken promise.
@@ -65,6 +72,7 @@ type violation struct {
 	text    string
 	message *message // the one it shows at, or nil
 	worker  string   // whose requests led to it, if there is no message
+	lines   []line   // its history, where there is another one
 }
 
 func newChecker(seed uint64) *checker {
@@ -177,6 +185,15 @@ func (c *checker) failed() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// unavailable notes that the broker lacks a route, and what needs it is left out.
+func (c *checker) unavailable(route string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.missing, route) {
+		c.missing = append(c.missing, route)
 	}
 }
 

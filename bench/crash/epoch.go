@@ -23,6 +23,7 @@ type epoch struct {
 	number     int
 	main, auto *queue
 	late       []*lateGroup
+	moves      *moves // nil if the broker has no transactions
 
 	draining atomic.Bool
 	pushing  sync.WaitGroup // producers and the churner
@@ -46,6 +47,9 @@ func (r *run) epoch(ctx context.Context, rounds int) error {
 	e.main = r.check.addQueue(fmt.Sprintf("main.%d", e.number), 1, limit, "alpha", "beta")
 	e.auto = r.check.addQueue(fmt.Sprintf("auto.%d", e.number), 1, 3, "audit")
 	if err := boss.configure(ctx, e.main.name, options{LeaseTime: 2, RetryLimit: limit}); err != nil {
+		return err
+	}
+	if err := e.addMoves(ctx, boss); err != nil {
 		return err
 	}
 	pushCtx, stopPushing := context.WithCancel(ctx)
@@ -101,6 +105,7 @@ func (e *epoch) start(ctx, pushCtx, leaseCtx context.Context) {
 			}
 		}
 	}
+	e.moves.start(pushCtx, next)
 	for i := range 2 {
 		t := &taker{worker: next(fmt.Sprintf("taker-%d", i)), queue: e.auto, group: takers}
 		e.taking.Go(func() { t.run(pushCtx) })
