@@ -41,8 +41,14 @@ type checker struct {
 	calls   []*call
 	crashes []crash
 
-	lostTakes  map[*queue]int // messages that lost autoAck pops may have taken
-	missing    []string       // routes that the broker does not have
+	lostTakes map[*queue]int // messages that lost autoAck pops may have taken
+	missing   []string       // routes that the broker does not have
+
+	maintenance struct {
+		windows int  // that have begun
+		mayBeOn bool // since before the switch was asked for until it was answered
+		isOn    bool // since it was answered, until it is asked to end
+	}
 	violations []violation
 	failedC    chan struct{} // closed with the first violation
 	totals     totals
@@ -157,6 +163,20 @@ func (c *checker) counts(r *request) bool {
 	}
 	r.outcome = answered
 	return true
+}
+
+// countsAnswer is counts for callers outside of the checker.
+func (c *checker) countsAnswer(r *request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts(r)
+}
+
+// count changes the totals.
+func (c *checker) count(add func(*totals)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	add(&c.totals)
 }
 
 // wrote notes that a write was answered.

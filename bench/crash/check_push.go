@@ -5,7 +5,9 @@ func (c *checker) startPush(p *push) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pushes = append(c.pushes, p)
+	p.windows, p.mayBuffer, p.mustBuffer = c.maintenance.windows, c.maintenance.mayBeOn, c.maintenance.isOn
 	for _, m := range p.items {
+		c.countPush(p, m)
 		if m.isSent() {
 			p.again = p.again || m.sent != p.sent
 			continue
@@ -18,6 +20,28 @@ func (c *checker) startPush(p *push) {
 	}
 }
 
+// countPush notes that m is in one more push. What the answer to an earlier one said of
+// its id may not come true: the first copy that leaves the spool is stored.
+func (c *checker) countPush(p *push, m *message) {
+	if m.lastPush == p {
+		return
+	}
+	m.lastPush = p
+	m.pushes++
+	if m.tentative && m.seen == never {
+		m.id, m.tentative = "", false
+	}
+}
+
+// meetMaintenance finds out at the end of p if it met maintenance.
+func (c *checker) meetMaintenance(p *push) {
+	p.mustBuffer = p.mustBuffer && c.maintenance.isOn && p.windows == c.maintenance.windows
+	p.mayBuffer = p.mayBuffer || p.windows != c.maintenance.windows
+	for _, m := range p.items {
+		m.mayBuffer = m.mayBuffer || p.mayBuffer
+	}
+}
+
 // losePush says that p got no answer.
 func (c *checker) losePush(p *push) {
 	c.mu.Lock()
@@ -27,6 +51,7 @@ func (c *checker) losePush(p *push) {
 
 func (c *checker) losePushLocked(p *push) {
 	p.outcome = unknown
+	c.meetMaintenance(p)
 	c.totals.lostPushes += len(p.items)
 }
 
@@ -38,6 +63,7 @@ func (c *checker) endPush(p *push, results []pushResult) {
 		c.losePushLocked(p)
 		return
 	}
+	c.meetMaintenance(p)
 	p.results = results
 	if len(results) != len(p.items) {
 		c.violate("push answer", nil, "%d results for %d items", len(results), len(p.items))
@@ -58,13 +84,15 @@ func (c *checker) checkResult(p *push, i int, m *message, r *pushResult) bool {
 	switch {
 	case r.Index != i || r.Queue != m.stream.queue.name:
 		c.violate("push answer", m, "result %d is of index %d, queue %q; want queue %q", i, r.Index, r.Queue, m.stream.queue.name)
-	case r.Status != "queued" && r.Status != "duplicate":
+	case r.Status != "queued" && r.Status != "duplicate" && (r.Status != "buffered" || !p.mayBuffer):
 		c.violate("push answer", m, "status %q, error %q", r.Status, r.Error)
+	case r.Status == "queued" && p.mustBuffer:
+		c.violate("maintenance", m, "queued, though maintenance was on")
 	case m.txn != "" && r.TransactionID != m.txn:
 		c.violate("push answer", m, "transaction id %q, was %q", r.TransactionID, m.txn)
-	case m.id != "" && r.MessageID != m.id:
+	case m.id != "" && r.MessageID != m.id && r.Status != "buffered":
 		c.violate("duplicate id", m, "stored as %s, now answered as %s (%s)", m.id, r.MessageID, r.Status)
-	case r.Status == "queued" && m.isAnswered():
+	case r.Status == "queued" && m.direct:
 		c.violate("stored twice", m, "queued, though it had been answered as stored before")
 	case r.Status == "queued" && m.seen < p.sent:
 		c.violate("stored twice", m, "queued, though it had been delivered before")
@@ -73,18 +101,40 @@ func (c *checker) checkResult(p *push, i int, m *message, r *pushResult) bool {
 	case !m.own && r.TransactionID != r.MessageID:
 		c.violate("push answer", m, "minted transaction id %q is not the message id %q", r.TransactionID, r.MessageID)
 	default:
-		m.id = r.MessageID
-		if m.txn == "" {
-			m.txn = r.TransactionID // one chosen by its producer is read without the lock
-		}
-		if r.Status == "duplicate" {
-			c.totals.duplicates++
-		} else {
-			c.wrote(&p.request)
-		}
+		c.takeResult(p, m, r)
 		return true
 	}
 	return false
+}
+
+func (c *checker) takeResult(p *push, m *message, r *pushResult) {
+	if m.txn == "" {
+		m.txn = r.TransactionID // one chosen by its producer is read without the lock
+	}
+	switch r.Status {
+	case "buffered":
+		c.takeBuffered(m, r)
+		return
+	case "duplicate":
+		c.totals.duplicates++
+	default:
+		c.wrote(&p.request)
+	}
+	m.id, m.direct = r.MessageID, true
+}
+
+// takeBuffered: what is in the spool is not in the journal, and its id is only certain if
+// nothing else can be stored in its place.
+func (c *checker) takeBuffered(m *message, r *pushResult) {
+	c.totals.buffered++
+	m.buffered = true
+	switch {
+	case m.seen != never || m.direct || m.pushes > 1:
+	case m.id != "" && m.id != r.MessageID:
+		m.id, m.tentative = "", false // twice in one request
+	default:
+		m.id, m.tentative = r.MessageID, true
+	}
 }
 
 // checkOffset checks the offset, where the broker tells it: the messages of one answer
@@ -134,8 +184,13 @@ func (c *checker) appendToLog(m *message, seen moment) {
 	switch {
 	case m.offset >= 0 && m.offset != int64(m.position):
 		c.violate("offset", m, "answered with offset %d, delivered at position %d", m.offset, m.position)
-	case m.answered < s.latestSent:
+	case m.answered < s.latestSent && !m.mayBuffer:
 		c.violate("push order", m, "stored at %v, but delivered behind a message that was sent at %v", m.answered, s.latestSent)
+	case m.answered < s.latestBuffered && m.spooled():
+		c.violate("push order", m, "buffered at %v, but delivered behind a message that was buffered, and sent at %v", m.answered, s.latestBuffered)
+	}
+	if m.spooled() {
+		s.latestBuffered = max(s.latestBuffered, m.sent)
 	}
 	s.latestSent = max(s.latestSent, m.sent)
 	s.log = append(s.log, m)

@@ -24,6 +24,8 @@ type epoch struct {
 	main, auto *queue
 	late       []*lateGroup
 	moves      *moves // nil if the broker has no transactions
+	solos      []*solo
+	alone      sync.RWMutex // see maintainer
 
 	draining atomic.Bool
 	pushing  sync.WaitGroup // producers and the churner
@@ -71,6 +73,9 @@ func (r *run) epoch(ctx context.Context, rounds int) error {
 	e.pushing.Wait()
 	e.taking.Wait()
 	e.others.Wait()
+	if err := boss.emptied(ctx); err != nil {
+		return err
+	}
 	if err := e.drain(ctx, stopLeasing); err != nil {
 		return err
 	}
@@ -95,8 +100,15 @@ func (e *epoch) start(ctx, pushCtx, leaseCtx context.Context) {
 		p := &producer{worker: next(fmt.Sprintf("producer-%d", i)), epoch: e}
 		e.pushing.Go(func() { p.run(pushCtx) })
 	}
-	churn := &churner{worker: next("churner"), name: fmt.Sprintf("churn.%d", e.number), done: e.draining.Load}
+	churn := &churner{worker: next("churner"), name: fmt.Sprintf("churn.%d", e.number), alone: &e.alone, done: e.draining.Load}
 	e.pushing.Go(func() { churn.run(ctx) })
+	maintain := &maintainer{worker: next("maintainer"), alone: &e.alone, done: e.draining.Load}
+	e.pushing.Go(func() { maintain.run(ctx) })
+	for _, expiring := range []bool{false, true} {
+		s := e.newSolo(next("solo"), expiring)
+		e.solos = append(e.solos, s)
+		e.pushing.Go(func() { s.run(ctx, e.draining.Load) })
+	}
 	for _, q := range []*queue{e.main, e.auto} {
 		for _, g := range q.groups {
 			for i := range consumers {

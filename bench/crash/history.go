@@ -55,7 +55,9 @@ type stream struct {
 	waiting   int // answered messages that are not in log yet
 
 	latestSent moment // of the messages in log
-	places     map[string]*place
+	// latestBuffered is the same of those that went through the spool, and nowhere else.
+	latestBuffered moment
+	places         map[string]*place
 }
 
 // message is one message as the producers meant it. Pushing it again does not make
@@ -73,9 +75,22 @@ type message struct {
 	answered moment // when it was first answered to be stored, never if it was not
 	seen     moment // when it was first delivered, never if it was not
 	taken    bool   // delivered under autoAck
+
+	lastPush *push
+	pushes   int  // requests that were to store it
+	direct   bool // answered as stored, not as buffered
+	buffered bool // answered as buffered
+	// mayBuffer says that one of its pushes met maintenance, or may have: then it is
+	// stored some time after its answer.
+	mayBuffer bool
+	tentative bool // id is that of the answer to its only push, which buffered it
 }
 
-func (m *message) isSent() bool     { return m.sent != never }
+func (m *message) isSent() bool { return m.sent != never }
+
+// spooled reports whether m went through the spool, and only once.
+func (m *message) spooled() bool { return m.buffered && m.pushes == 1 }
+
 func (m *message) isAnswered() bool { return m.answered != never }
 
 // push is one push request. A retry is another push of the same messages.
@@ -84,6 +99,10 @@ type push struct {
 	items   []*message
 	again   bool // its messages may have been stored by an earlier push
 	results []pushResult
+
+	windows    int  // of maintenance that had begun when it was sent
+	mayBuffer  bool // one was open then, or opened later
+	mustBuffer bool // it was certainly open, all the time
 }
 
 // pushResult is one element of the answer to a push.
@@ -126,6 +145,7 @@ type delivered struct {
 	ID            string          `json:"id"`
 	TransactionID string          `json:"transactionId"`
 	Data          json.RawMessage `json:"data"`
+	Created       string          `json:"createdAt"`
 	PartitionID   string          `json:"partitionId"`
 	Partition     string          `json:"partition"`
 	LeaseID       string          `json:"leaseId"`
