@@ -160,6 +160,9 @@ func (d *diary) popped(p *pop, messages []delivered, newest bool) {
 	}
 	d.note(p.sent, "pop for %q, autoAck %v: %d messages", p.group, p.autoAck, len(messages))
 	d.check.totals.deliveries += len(messages)
+	if newest {
+		d.check.totals.conflated += len(messages)
+	}
 	if len(messages) == 0 {
 		d.checkEmpty(p)
 	}

@@ -160,7 +160,7 @@ func (l *ledger) endRolledBack(t *transfer, a *trial, answer *transferAnswer) {
 		return // done before, and the leases released; or they were lost with the last life
 	case t.fate == committed:
 		l.violate("half a transaction", t, "transfer %d was rolled back, but could be seen: %s", t.serial, answer.Error)
-	case t.spoilt == "" && (duplicate || strings.HasPrefix(answer.Error, "QTXN")):
+	case t.spoilt == "" && (duplicate || strings.Contains(answer.Error, "unknown transactionId")):
 		l.violate("rolled back", t, "transfer %d: nothing of it was stored, and it names what it was given: %s", t.serial, answer.Error)
 	case t.spoilt == "" && t.leased(&a.request):
 		l.violate("rolled back", t, "transfer %d: all its leases are good: %s", t.serial, answer.Error)
@@ -294,10 +294,12 @@ func (l *ledger) violate(rule string, t *transfer, format string, args ...any) {
 // history tells all about a transfer, and about those it competes with.
 func (l *ledger) history(t *transfer) []line {
 	lines := t.lines()
+	told := map[*transfer]bool{t: true}
 	for _, k := range t.takes {
 		lines = append(lines, line{k.leg.by.firstSent(), fmt.Sprintf("it takes %s of transfer %d for %q", k.leg.name, k.leg.by.serial, k.group)})
 		for _, other := range k.leg.tried[k.group] {
-			if other != t {
+			if !told[other] {
+				told[other] = true
 				lines = append(lines, other.lines()...)
 			}
 		}

@@ -138,6 +138,9 @@ func (m *mover) move(ctx context.Context, claims []*claim) (more bool, err error
 	for _, c := range claims {
 		for _, part := range c.parts {
 			n := len(part.legs)
+			if n == 0 {
+				continue
+			}
 			if n > 1 && m.chance(25) {
 				n = 1 + m.rng.IntN(n-1)
 			}
