@@ -46,7 +46,7 @@ type checker struct {
 
 	maintenance struct {
 		windows int  // that have begun
-		mayBeOn bool // since before the switch was asked for until it was answered
+		mayBeOn bool // since before the switch was asked for until the spool was empty again
 		isOn    bool // since it was answered, until it is asked to end
 	}
 	violations []violation

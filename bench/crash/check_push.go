@@ -7,7 +7,6 @@ func (c *checker) startPush(p *push) {
 	c.pushes = append(c.pushes, p)
 	p.windows, p.mayBuffer, p.mustBuffer = c.maintenance.windows, c.maintenance.mayBeOn, c.maintenance.isOn
 	for _, m := range p.items {
-		c.countPush(p, m)
 		if m.isSent() {
 			p.again = p.again || m.sent != p.sent
 			continue
@@ -17,19 +16,6 @@ func (c *checker) startPush(p *push) {
 		if m.own {
 			c.txns[streamTxn{m.stream, m.txn}] = m
 		}
-	}
-}
-
-// countPush notes that m is in one more push. What the answer to an earlier one said of
-// its id may not come true: the first copy that leaves the spool is stored.
-func (c *checker) countPush(p *push, m *message) {
-	if m.lastPush == p {
-		return
-	}
-	m.lastPush = p
-	m.pushes++
-	if m.tentative && m.seen == never {
-		m.id, m.tentative = "", false
 	}
 }
 
@@ -92,7 +78,7 @@ func (c *checker) checkResult(p *push, i int, m *message, r *pushResult) bool {
 		c.violate("push answer", m, "transaction id %q, was %q", r.TransactionID, m.txn)
 	case m.id != "" && r.MessageID != m.id && r.Status != "buffered":
 		c.violate("duplicate id", m, "stored as %s, now answered as %s (%s)", m.id, r.MessageID, r.Status)
-	case r.Status == "queued" && m.direct:
+	case r.Status == "queued" && m.isAnswered():
 		c.violate("stored twice", m, "queued, though it had been answered as stored before")
 	case r.Status == "queued" && m.seen < p.sent:
 		c.violate("stored twice", m, "queued, though it had been delivered before")
@@ -112,29 +98,17 @@ func (c *checker) takeResult(p *push, m *message, r *pushResult) {
 		m.txn = r.TransactionID // one chosen by its producer is read without the lock
 	}
 	switch r.Status {
-	case "buffered":
-		c.takeBuffered(m, r)
-		return
+	case "buffered": // in the spool: not a write that says anything of the journal
+		c.totals.buffered++
+		if p.again || m.id != "" {
+			return // there may be an earlier copy, and the first one is stored
+		}
 	case "duplicate":
 		c.totals.duplicates++
 	default:
 		c.wrote(&p.request)
 	}
-	m.id, m.direct = r.MessageID, true
-}
-
-// takeBuffered: what is in the spool is not in the journal, and its id is only certain if
-// nothing else can be stored in its place.
-func (c *checker) takeBuffered(m *message, r *pushResult) {
-	c.totals.buffered++
-	m.buffered = true
-	switch {
-	case m.seen != never || m.direct || m.pushes > 1:
-	case m.id != "" && m.id != r.MessageID:
-		m.id, m.tentative = "", false // twice in one request
-	default:
-		m.id, m.tentative = r.MessageID, true
-	}
+	m.id = r.MessageID
 }
 
 // checkOffset checks the offset, where the broker tells it: the messages of one answer
@@ -184,13 +158,8 @@ func (c *checker) appendToLog(m *message, seen moment) {
 	switch {
 	case m.offset >= 0 && m.offset != int64(m.position):
 		c.violate("offset", m, "answered with offset %d, delivered at position %d", m.offset, m.position)
-	case m.answered < s.latestSent && !m.mayBuffer:
+	case m.answered < s.latestSent:
 		c.violate("push order", m, "stored at %v, but delivered behind a message that was sent at %v", m.answered, s.latestSent)
-	case m.answered < s.latestBuffered && m.spooled():
-		c.violate("push order", m, "buffered at %v, but delivered behind a message that was buffered, and sent at %v", m.answered, s.latestBuffered)
-	}
-	if m.spooled() {
-		s.latestBuffered = max(s.latestBuffered, m.sent)
 	}
 	s.latestSent = max(s.latestSent, m.sent)
 	s.log = append(s.log, m)

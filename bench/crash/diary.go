@@ -179,14 +179,18 @@ func (d *diary) popped(p *pop, messages []delivered, newest bool) {
 }
 
 // checkEmpty: where no lease can live, and something certainly lies behind the cursor, a
-// pop must not come back with nothing.
+// pop must not come back with nothing. Where it does, all that was lost has happened.
 func (d *diary) checkEmpty(p *pop) {
 	for _, pg := range d.pages {
 		m := pg.marks[p.group]
-		if m.leased < p.sent && !d.expired(pg, m.hi+1, len(pg.entries), p.end) {
+		if m.leased >= p.sent {
+			continue
+		}
+		if !d.expired(pg, m.hi+1, len(pg.entries), p.end) {
 			d.violate("lost", "group %q gets nothing, but its cursor in %q is at %d at most, of %d", p.group, pg.partition, m.hi, len(pg.entries)-1)
 			return
 		}
+		m.at(len(pg.entries) - 1)
 	}
 }
 
@@ -382,6 +386,17 @@ func (d *diary) behind(group string, at moment) bool {
 		}
 	}
 	return false
+}
+
+// stuck complains that a group does not get what is left for it.
+func (d *diary) stuck(group string) error {
+	d.check.mu.Lock()
+	defer d.check.mu.Unlock()
+	for _, p := range d.pages {
+		m := p.marks[group]
+		d.violate("lost", "group %q does not get the rest: its cursor in %q is at %d to %d of %d", group, p.partition, m.lo, m.hi, len(p.entries)-1)
+	}
+	return errViolation
 }
 
 // forget leaves a group out from now on.

@@ -106,7 +106,17 @@ func TestDiary(t *testing.T) {
 		{"nothing comes while it is leased", 0, func(r *reading) { r.fill(1); r.pop("g", 0); r.pop("g") }, ""},
 		{"nothing comes after the lease", 0, func(r *reading) { r.fill(1); r.pop("g", 0); r.sleep(time.Second); r.pop("g") }, "lost"},
 		{"nothing comes after a lost pop", 0, func(r *reading) { r.fill(1); r.popLost(&pop{group: "g", leaseSeconds: 1}); r.pop("g") }, ""},
-		{"lost autoAck took it", 0, func(r *reading) { r.fill(1); r.popLost(&pop{group: "g", autoAck: true}); r.pop("g") }, ""},
+		{"lost autoAck took it", 0, func(r *reading) {
+			r.fill(1)
+			r.popLost(&pop{group: "g", autoAck: true})
+			if !r.d.behind("g", r.clock) {
+				r.t.Error("something may come")
+			}
+			r.pop("g")
+			if r.d.behind("g", r.clock) {
+				r.t.Error("nothing can come")
+			}
+		}, ""},
 		{"lost autoAck took nothing", 0, func(r *reading) { r.fill(1); r.popLost(&pop{group: "g", autoAck: true}); r.pop("g", 0) }, ""},
 		{"taken twice", 0, func(r *reading) {
 			r.fill(1)

@@ -55,9 +55,7 @@ type stream struct {
 	waiting   int // answered messages that are not in log yet
 
 	latestSent moment // of the messages in log
-	// latestBuffered is the same of those that went through the spool, and nowhere else.
-	latestBuffered moment
-	places         map[string]*place
+	places     map[string]*place
 }
 
 // message is one message as the producers meant it. Pushing it again does not make
@@ -76,20 +74,12 @@ type message struct {
 	seen     moment // when it was first delivered, never if it was not
 	taken    bool   // delivered under autoAck
 
-	lastPush *push
-	pushes   int  // requests that were to store it
-	direct   bool // answered as stored, not as buffered
-	buffered bool // answered as buffered
 	// mayBuffer says that one of its pushes met maintenance, or may have: then it is
 	// stored some time after its answer.
 	mayBuffer bool
-	tentative bool // id is that of the answer to its only push, which buffered it
 }
 
 func (m *message) isSent() bool { return m.sent != never }
-
-// spooled reports whether m went through the spool, and only once.
-func (m *message) spooled() bool { return m.buffered && m.pushes == 1 }
 
 func (m *message) isAnswered() bool { return m.answered != never }
 

@@ -56,13 +56,14 @@ func (m *maintainer) cycle(ctx context.Context) error {
 	if err := m.turn(ctx, false); err != nil {
 		return err
 	}
+	// Pushes go through the spool until it is empty, and so keep their order.
+	if err := m.emptied(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.maintenance.mayBeOn = false
 	c.totals.maintenances++
-	c.mu.Unlock()
-	if m.chance(50) {
-		return m.emptied(ctx) // else pushes meet what is still being brought in
-	}
 	return nil
 }
 

@@ -60,12 +60,6 @@ func TestMaintenance(t *testing.T) {
 			s.answer(&p.request)
 			s.endPush(p, results(p.items, 0))
 		}, ""},
-		{"buffered, then stored before it comes", func(s *script) {
-			s.turn(true)
-			s.push(s.add(1), 0, spooled)
-			s.turn(false)
-			s.push(s.messages, 0, func(rs []pushResult) { rs[0].MessageID = "other" })
-		}, ""},
 		{"buffered, come, and stored again", func(s *script) {
 			s.turn(true)
 			s.push(s.add(1), 0, spooled)
@@ -79,9 +73,16 @@ func TestMaintenance(t *testing.T) {
 			s.turn(false)
 			s.pop("g", 0, 0, func(ds []delivered) { ds[0].ID = "other" })
 		}, "ids changed"},
-		{"buffered twice, and comes under either id", func(s *script) {
+		{"buffered twice, and comes under the first id", func(s *script) {
 			s.turn(true)
 			s.push(s.add(1), 0, spooled)
+			s.push(s.messages, 0, func(rs []pushResult) { spooled(rs); rs[0].MessageID = "other" })
+			s.turn(false)
+			s.pop("g", 0, 0, nil)
+		}, ""},
+		{"buffered twice, once without an answer, and comes under either id", func(s *script) {
+			s.turn(true)
+			s.pushLost(s.add(1))
 			s.push(s.messages, 0, func(rs []pushResult) { spooled(rs); rs[0].MessageID = "other" })
 			s.turn(false)
 			s.pop("g", 0, 0, nil)
@@ -93,13 +94,13 @@ func TestMaintenance(t *testing.T) {
 			s.turn(false)
 			s.pop("g", 0, 1, func(ds []delivered) { ds[0], ds[1] = ds[1], ds[0] })
 		}, "push order"},
-		{"stored while others are in the spool", func(s *script) {
+		{"stored before what was buffered earlier", func(s *script) {
 			s.turn(true)
 			s.push(s.add(1), 0, spooled)
 			s.turn(false)
 			s.push(s.add(1), 0, nil)
 			s.pop("g", 0, 1, func(ds []delivered) { ds[0], ds[1] = ds[1], ds[0] })
-		}, ""},
+		}, "push order"},
 		{"stored, and comes behind what was buffered later", func(s *script) {
 			s.push(s.add(1), 0, func(rs []pushResult) { rs[0].Offset = nil })
 			s.turn(true)

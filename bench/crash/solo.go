@@ -310,8 +310,7 @@ func (s *solo) finish(ctx context.Context, boss *worker) error {
 			}
 		}
 		if s.diary.behind(g, boss.now()) && !(g == s.newest && s.lacking["conflation"]) {
-			s.diary.check.complain("lost", "queue %q: group %q does not get the rest", s.diary.queue, g)
-			return errViolation
+			return s.diary.stuck(g)
 		}
 		if err := s.rest(ctx, g); err != nil { // nothing may come now
 			return err
