@@ -229,7 +229,7 @@ func (m *mover) spoil(ctx context.Context, t *transfer, acks []operation) error 
 		bad.spoilt = "a lease that has ended or never was"
 		stale := m.stale
 		if stale == "" || stale == t.claims[0].lease {
-			stale = uuid.NewString()
+			stale = m.randomID()
 		}
 		for i := range acks {
 			acks[i].LeaseID = stale
@@ -247,6 +247,15 @@ func (m *mover) spoil(ctx context.Context, t *transfer, acks []operation) error 
 		return err
 	}
 	return m.send(ctx, bad, status)
+}
+
+// randomID is an id that nothing has.
+func (m *mover) randomID() string {
+	var id uuid.UUID
+	for i := range id {
+		id[i] = byte(m.rng.Uint32())
+	}
+	return id.String()
 }
 
 // prepare makes the request of t: its acks and pushes, mixed.
