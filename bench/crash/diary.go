@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // diary is what one worker knows of a queue that nobody else uses. It does one thing at a
@@ -144,7 +145,7 @@ func (d *diary) losePopLocked(p *pop) {
 		if p.autoAck {
 			m.hi = len(pg.entries) - 1
 		} else {
-			m.leased = max(m.leased, p.end+moment(p.leaseSeconds)*second)
+			m.leased = max(m.leased, p.end+moment(p.leaseSeconds)*time.Second)
 		}
 	}
 }
@@ -245,8 +246,8 @@ func (d *diary) mark(p *pop, m *mark, first, last int, lease string) {
 		m.at(max(m.lo, first-1))
 	}
 	m.lease, m.last, m.pop = lease, last, p.request
-	m.until = p.sent + moment(p.leaseSeconds)*second
-	m.leased = max(m.leased, p.end+moment(p.leaseSeconds)*second)
+	m.until = p.sent + moment(p.leaseSeconds)*time.Second
+	m.leased = max(m.leased, p.end+moment(p.leaseSeconds)*time.Second)
 }
 
 func (d *diary) page(m *delivered) *page {

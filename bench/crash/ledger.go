@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 )
-
-const second = moment(time.Second)
 
 // ledger is the part of the checker that knows about transactions: what each was to take
 // and give, and what became of it. It shares the checker's lock.

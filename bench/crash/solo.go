@@ -36,7 +36,7 @@ func (e *epoch) newSolo(w *worker, expiring bool) *solo {
 	s := &solo{worker: w, alone: &e.alone, lacking: map[string]bool{}}
 	name, window, groups := fmt.Sprintf("solo.%d", e.number), moment(0), []string{}
 	if expiring {
-		name, window = fmt.Sprintf("brief.%d", e.number), retentionSeconds*second
+		name, window = fmt.Sprintf("brief.%d", e.number), retentionSeconds*time.Second
 	} else {
 		s.newest = name + "-newest"
 		groups = append(groups, s.newest)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Movers carry parcels from queue to queue: in one transaction they acknowledge a
@@ -112,7 +113,7 @@ type claimPart struct {
 }
 
 // until is when the lease ends at the earliest, if the broker lives.
-func (c *claim) until() moment { return c.sent + moment(c.seconds)*second }
+func (c *claim) until() moment { return c.sent + moment(c.seconds)*time.Second }
 
 // transferResult is one element of the answer to a transaction.
 type transferResult struct {
