@@ -35,7 +35,8 @@
 //   - Movers carry parcels between queues, in transactions that acknowledge a message and
 //     push the next one of its parcel: of several partitions, queues and groups at once,
 //     now and then one that must be rolled back, and after a lost answer the same again.
-//     Readers read these queues from the beginning, over and over.
+//     Readers read these queues from the beginning, over and over. Drifters do the same
+//     for a group that they seek and delete, which must end the leases of transactions.
 //   - Solos have a queue each and insist on answers. One seeks, for a queue or a partition
 //     and to the end, the beginning or a time, deletes groups, and has one that conflates.
 //     The other has messages that expire after a second.

@@ -168,6 +168,9 @@ func (l *ledger) endRolledBack(t *transfer, a *trial, answer *transferAnswer) {
 
 // leased reports whether all leases of t were certainly live when r was handled.
 func (t *transfer) leased(r *request) bool {
+	if t.loose {
+		return false
+	}
 	for _, c := range t.claims {
 		if c.life != r.life || r.end+margin >= c.until() {
 			return false

@@ -234,6 +234,14 @@ func TestTransfers(t *testing.T) {
 			j.send(c, "invalid or expired lease")
 			j.send(j.carry(j.claim(movers, m.gives...), j.b), "")
 		}, ""},
+		{"rolled back under a lease that others may have ended", func(j *journey) {
+			m := j.mint(j.a)
+			j.send(m, "")
+			c := j.carry(j.claim(movers, m.gives...), j.b)
+			c.loose = true
+			j.send(c, "invalid or expired lease")
+			j.readAll(m)
+		}, ""},
 		{"unknown id that was delivered", func(j *journey) {
 			m := j.mint(j.a)
 			j.send(m, "")

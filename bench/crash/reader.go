@@ -65,6 +65,11 @@ func (v *moves) start(ctx context.Context, next func(name string) *worker) {
 		m := &mover{worker: next(fmt.Sprintf("mover-%d", i)), ledger: v.ledger, places: v.places, desks: v.desks}
 		v.epoch.pushing.Go(func() { m.run(ctx) })
 	}
+	for i := range drifterWorkers {
+		m := &mover{worker: next(fmt.Sprintf("drifter-%d", i)), ledger: v.ledger, places: v.places, desks: v.desks}
+		d := &drifter{mover: m, lacking: map[string]bool{}}
+		v.epoch.pushing.Go(func() { d.run(ctx) })
+	}
 	r := &reader{worker: next("reader"), ledger: v.ledger, queues: v.queues}
 	v.epoch.pushing.Go(func() { r.run(ctx) })
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 )
@@ -240,7 +239,7 @@ func (s *solo) seek(ctx context.Context, only *page, body string, to func(*page)
 	if only != nil {
 		path += "/partitions/" + url.PathEscape(only.partition)
 	}
-	return s.ask(ctx, "seek", http.MethodPost, path+"/seek", body, func(answer []byte) error {
+	return s.ask(ctx, s.lacking, "seek", http.MethodPost, path+"/seek", body, func(answer []byte) error {
 		var got struct {
 			Success           bool
 			Updated           bool
@@ -267,7 +266,7 @@ func (s *solo) deleteGroup(ctx context.Context) error {
 	if s.chance(30) {
 		path += "?deleteMetadata=false" // what stays says to start at the beginning
 	}
-	return s.ask(ctx, "group delete", http.MethodDelete, path, "", func(answer []byte) error {
+	return s.ask(ctx, s.lacking, "group delete", http.MethodDelete, path, "", func(answer []byte) error {
 		var got struct{ Success bool }
 		if err := json.Unmarshal(answer, &got); err != nil {
 			return err
@@ -278,24 +277,6 @@ func (s *solo) deleteGroup(ctx context.Context) error {
 		s.diary.moved(s.restive, nil, toBeginning, "DELETE "+path, s.now())
 		s.check.count(func(t *totals) { t.groupDeletes++ })
 		return nil
-	})
-}
-
-// ask is call for a route that the broker may lack.
-func (s *solo) ask(ctx context.Context, what, method, path, body string, accept func(answer []byte) error) error {
-	if s.lacking[what] {
-		return nil
-	}
-	return s.call(ctx, method, path, []byte(body), func(status int, answer []byte) error {
-		switch {
-		case status == http.StatusMethodNotAllowed || status == http.StatusNotFound && !strings.Contains(string(answer), `"success"`):
-			s.lacking[what] = true
-			s.check.unavailable(what)
-			return nil
-		case status != http.StatusOK:
-			return errStatus
-		}
-		return accept(answer)
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 // Movers carry parcels from queue to queue: in one transaction they acknowledge a
 // message and push the next leg of its parcel elsewhere. So a parcel has one message that
 // its group has not acknowledged, whatever happens to the broker. Tellers acknowledge the
-// same messages for a group of their own, and push a receipt for each.
+// same messages for a group of their own, and push a receipt for each. See also drifters.
 const (
 	movers  = "movers"
 	tellers = "tellers"
@@ -84,6 +84,7 @@ type transfer struct {
 	body   []byte
 	want   []transferResult // of a commit, but for message ids
 	spoilt string           // why it must be rolled back, "" if it need not
+	loose  bool             // it may be rolled back: its leases may end at any time
 	fate   fate
 	known  moment // when its fate became known
 	trials []*trial
