@@ -162,7 +162,7 @@ func (e *epoch) drain(ctx context.Context, stop context.CancelFunc) error {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	done := false
+	var done bool
 	for {
 		_, _, done = e.run.check.drained()
 		if done || limit.Err() != nil {
