@@ -23,6 +23,8 @@ const (
 	besideQueue = "beside"
 	// besideEvery is the pace of each connection of the stream: steady, far from full load.
 	besideEvery = 2 * time.Millisecond
+	// adminTries is how often an operation is tried, see quietest.
+	adminTries = 3
 	// besideLeast is how long the stream is watched around an operation that is quick.
 	besideLeast = 300 * time.Millisecond
 )
@@ -39,6 +41,7 @@ type operation struct {
 	method string
 	path   string
 	body   string
+	once   bool // done again, it is another thing
 }
 
 // adminOperations are what is measured, in this order: the groups must be there before
@@ -48,22 +51,22 @@ func adminOperations() []operation {
 	pop := "/api/v1/pop/queue/" + queueName + "?batch=1&autoAck=true&consumerGroup="
 	seek := groups + "/billing/queues/" + queueName + "/seek"
 	return []operation{
-		{"nothing", "", "", ""}, // what the stream suffers anyway
-		{"first pop of a group, from the beginning", "GET", pop + "billing&subscriptionMode=all", ""},
-		{"first pop of a group, from now on", "GET", pop + "shipping&subscriptionMode=new", ""},
-		{"list of queues", "GET", queues, ""},
-		{"queue", "GET", queues + "/" + queueName, ""},
-		{"depth", "GET", queues + "/" + queueName + "/depth", ""},
-		{"depth of a group", "GET", queues + "/" + queueName + "/depth?group=billing", ""},
-		{"list of groups", "GET", groups, ""},
-		{"lagging groups", "GET", groups + "/lagging?minLagSeconds=0", ""},
-		{"group", "GET", groups + "/billing", ""},
-		{"seek to the end", "POST", seek, `{"toEnd":true}`},
-		{"first pop after it", "GET", pop + "billing", ""},
-		{"seek to a time", "POST", seek, `{"timestamp":"2000-01-01T00:00:00.000Z"}`},
-		{"first pop after it", "GET", pop + "billing", ""},
-		{"deletion of a group", "DELETE", groups + "/shipping", ""},
-		{"deletion of the queue", "DELETE", queues + "/" + queueName, ""},
+		{"nothing", "", "", "", false}, // what the stream suffers anyway
+		{"first pop of a group, from the beginning", "GET", pop + "billing&subscriptionMode=all", "", true},
+		{"first pop of a group, from now on", "GET", pop + "shipping&subscriptionMode=new", "", true},
+		{"list of queues", "GET", queues, "", false},
+		{"queue", "GET", queues + "/" + queueName, "", false},
+		{"depth", "GET", queues + "/" + queueName + "/depth", "", false},
+		{"depth of a group", "GET", queues + "/" + queueName + "/depth?group=billing", "", false},
+		{"list of groups", "GET", groups, "", false},
+		{"lagging groups", "GET", groups + "/lagging?minLagSeconds=0", "", false},
+		{"group", "GET", groups + "/billing", "", false},
+		{"seek to the end", "POST", seek, `{"toEnd":true}`, false},
+		{"first pop after it", "GET", pop + "billing", "", true},
+		{"seek to a time", "POST", seek, `{"timestamp":"2000-01-01T00:00:00.000Z"}`, false},
+		{"first pop after it", "GET", pop + "billing", "", true},
+		{"deletion of a group", "DELETE", groups + "/shipping", "", true},
+		{"deletion of the queue", "DELETE", queues + "/" + queueName, "", true},
 	}
 }
 
@@ -114,11 +117,10 @@ func runAdmin(b *bench, name string, partitions int) (r *row, err error) {
 func (r *row) operate(ctx context.Context, p *process, beside *stream) error {
 	var slowest, stall time.Duration
 	for _, o := range adminOperations() {
-		took, available, err := o.run(ctx, p, beside)
+		took, h, available, err := o.quietest(ctx, p, beside)
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		h := beside.take()
 		if !available {
 			r.fact(o.name+": not available", 0, "")
 			continue
@@ -133,6 +135,27 @@ func (r *row) operate(ctx context.Context, p *process, beside *stream) error {
 	r.fact(factAdminSlowest, millis(slowest), "ms")
 	r.fact(factAdminStall, millis(stall), "ms")
 	return nil
+}
+
+// quietest does the operation a few times, unless it can be done only once, and returns
+// the try beside which the stream was disturbed least: what is due to the broker is in
+// each of them, and what is due to the machine's other work is not.
+func (o *operation) quietest(ctx context.Context, p *process, beside *stream) (took time.Duration, h *hist.Histogram, available bool, err error) {
+	tries := adminTries
+	if o.once {
+		tries = 1
+	}
+	for range tries {
+		t, ok, err := o.run(ctx, p, beside)
+		seen := beside.take()
+		if err != nil || !ok {
+			return t, seen, ok, err
+		}
+		if h == nil || seen.Max() < h.Max() {
+			took, h = t, seen
+		}
+	}
+	return took, h, true, nil
 }
 
 // run asks, and waits until the stream has met all that there is to meet.

@@ -99,8 +99,8 @@ func TestStream(t *testing.T) {
 		operation
 		available bool
 	}{
-		{operation{"list", "GET", "/api/v1/resources/queues", ""}, true},
-		{operation{"seek", "POST", "/api/v1/consumer-groups/g/queues/q/seek", "{}"}, false},
+		{operation{"list", "GET", "/api/v1/resources/queues", "", false}, true},
+		{operation{"seek", "POST", "/api/v1/consumer-groups/g/queues/q/seek", "{}", false}, false},
 	} {
 		_, available, err := want.run(t.Context(), p, s)
 		if err != nil || available != want.available {

@@ -38,7 +38,8 @@
 //	                 they are in the rate.
 //	admin/…          what an operator does to a queue of a hundred thousand partitions, and
 //	                 the longest that a push or pop took meanwhile: three connections push
-//	                 and pop at a steady pace, one of them pushing to that queue.
+//	                 and pop at a steady pace, one of them pushing to that queue. What can
+//	                 be done again is tried three times, and the quietest try counts.
 //	partitions/1M    a million partitions of one message each, then kill -9 and a restart.
 //	amplification/…  bytes written and kept for a byte of payload.
 //

@@ -178,11 +178,12 @@ func (v *moves) consume(ctx context.Context, boss *worker) error {
 				return ctx.Err()
 			}
 		}
-		v.ledger.missing(group, left)
-		// Whatever else there is would come now, and be known as taken.
+		// Every lease has ended. Whatever else there is would come now, too, and be known
+		// as taken.
 		if err := m.claimLeft(ctx, v.queues[:moveQueues], group, left); err != nil {
 			return err
 		}
+		v.ledger.missing(group, left)
 	}
 	return nil
 }

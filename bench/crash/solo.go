@@ -128,7 +128,7 @@ func (s *solo) fill(ctx context.Context) error {
 // consume pops for a group, and mostly completes what comes.
 func (s *solo) consume(ctx context.Context, group string) error {
 	if group == s.newest {
-		return s.conflate(ctx)
+		return s.conflate(ctx, s.chance(10))
 	}
 	p := &pop{group: group, batch: 1 + s.rng.IntN(30), leaseSeconds: 1 + s.rng.IntN(2), autoAck: s.chance(20)}
 	if err := s.take(ctx, p, false); err != nil || s.chance(10) {
@@ -137,12 +137,13 @@ func (s *solo) consume(ctx context.Context, group string) error {
 	return s.complete(ctx, group)
 }
 
-// conflate does the same for the group that wants the newest message only.
-func (s *solo) conflate(ctx context.Context) error {
+// conflate does the same for the group that wants the newest message only. It may die
+// before it completes it.
+func (s *solo) conflate(ctx context.Context, dies bool) error {
 	if s.lacking["conflation"] {
 		return nil
 	}
-	if err := s.take(ctx, &pop{group: s.newest, batch: 10, leaseSeconds: 1}, true); err != nil || s.chance(10) {
+	if err := s.take(ctx, &pop{group: s.newest, batch: 10, leaseSeconds: 1}, true); err != nil || dies {
 		return err
 	}
 	return s.complete(ctx, s.newest)
@@ -290,11 +291,12 @@ func (s *solo) finish(ctx context.Context, boss *worker) error {
 				return err
 			}
 		}
+		// Every lease has ended. What is left comes now, or nothing does.
+		if err := s.rest(ctx, g); err != nil {
+			return err
+		}
 		if s.diary.behind(g, boss.now()) && !(g == s.newest && s.lacking["conflation"]) {
 			return s.diary.stuck(g)
-		}
-		if err := s.rest(ctx, g); err != nil { // nothing may come now
-			return err
 		}
 	}
 	return s.checkExpired(ctx)
@@ -302,7 +304,7 @@ func (s *solo) finish(ctx context.Context, boss *worker) error {
 
 func (s *solo) rest(ctx context.Context, group string) error {
 	if group == s.newest {
-		if err := s.conflate(ctx); err != nil {
+		if err := s.conflate(ctx, false); err != nil {
 			return err
 		}
 		return s.pause(ctx, time.Millisecond)
