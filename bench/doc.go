@@ -31,6 +31,15 @@
 //	parked/…         ten thousand long polls that wait: memory, processor time, and how
 //	                 long a push takes to wake one.
 //	partitions/new   every item is the first of its partition.
+//	transactions/…   messages moved from one queue to another, each in a transaction of one ack
+//	                 and one push. It takes turns with plain pushes by as many connections;
+//	                 the share is what of their rate is left. A latency is that of one
+//	                 transaction; the pops, a hundred messages each, are not in it, but
+//	                 they are in the rate.
+//	admin/…          what an operator does to a queue of a hundred thousand partitions, and
+//	                 the longest that a push or pop took meanwhile: three connections push
+//	                 and pop at a steady pace, one of them pushing to that queue. What can
+//	                 be done again is tried three times, and the quietest try counts.
 //	partitions/1M    a million partitions of one message each, then kill -9 and a restart.
 //	amplification/…  bytes written and kept for a byte of payload.
 //

@@ -148,6 +148,7 @@ func scenarios() []scenario {
 	all = append(all, pushScenarios()...)
 	all = append(all, popScenarios()...)
 	all = append(all, endToEndScenarios()...)
-	all = append(all, idleScenario(), parkedScenario(), newPartitionsScenario(), amplificationScenario(), cardinalityScenario())
+	all = append(all, transactionScenarios()...)
+	all = append(all, idleScenario(), parkedScenario(), newPartitionsScenario(), amplificationScenario(), adminScenario(), cardinalityScenario())
 	return all
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,7 +41,14 @@ type checker struct {
 	calls   []*call
 	crashes []crash
 
-	lostTakes  map[*queue]int // messages that lost autoAck pops may have taken
+	lostTakes map[*queue]int // messages that lost autoAck pops may have taken
+	missing   []string       // routes that the broker does not have
+
+	maintenance struct {
+		windows int  // that have begun
+		mayBeOn bool // since before the switch was asked for until the spool was empty again
+		isOn    bool // since it was answered, until it is asked to end
+	}
 	violations []violation
 	failedC    chan struct{} // closed with the first violation
 	totals     totals
@@ -57,6 +65,11 @@ type totals struct {
 	messages, stored, lostPushes, duplicates int
 	deliveries, redeliveries                 int
 	acks, lostAcks, deadLetters              int
+
+	transfers, moves, lostTransfers, rollbacks int
+	seeks, groupDeletes, conflated             int
+	maintenances, buffered                     int
+	retained, expired                          int
 }
 
 // violation is a broken promise.
@@ -65,6 +78,7 @@ type violation struct {
 	text    string
 	message *message // the one it shows at, or nil
 	worker  string   // whose requests led to it, if there is no message
+	lines   []line   // its history, where there is another one
 }
 
 func newChecker(seed uint64) *checker {
@@ -151,6 +165,20 @@ func (c *checker) counts(r *request) bool {
 	return true
 }
 
+// countsAnswer is counts for callers outside of the checker.
+func (c *checker) countsAnswer(r *request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts(r)
+}
+
+// count changes the totals.
+func (c *checker) count(add func(*totals)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	add(&c.totals)
+}
+
 // wrote notes that a write was answered.
 func (c *checker) wrote(r *request) { c.durable[r.life] = max(c.durable[r.life], r.sent) }
 
@@ -177,6 +205,15 @@ func (c *checker) failed() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// unavailable notes that the broker lacks a route, and what needs it is left out.
+func (c *checker) unavailable(route string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.missing, route) {
+		c.missing = append(c.missing, route)
 	}
 }
 

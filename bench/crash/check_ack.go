@@ -170,7 +170,8 @@ func (c *checker) endRefused(op *ackOp) {
 	if c.certainlyLive(l, &a.request, op) {
 		c.violate("lease lost", first, "group %q: ack refused with %q, but the lease is good until %v", a.group, a.results[op.items[0]].text(), c.earliest(l, a.life))
 	}
-	op.drop(false)
+	// An earlier one may have set it aside, and a delivery may have told by now.
+	op.drop(op.lease.place.lo >= op.signal)
 }
 
 func (c *checker) endAccepted(op *ackOp) {

@@ -267,6 +267,16 @@ func TestDeadLetters(t *testing.T) {
 			s.pop("g", 1, 1, nil)
 			s.list(0)
 		}, ""},
+		{"lost dlq happened, and asked again it is refused", func(s *script) {
+			s.stored(2)
+			p := s.pop("g", 0, 0, nil)
+			s.ackLost(p, "dlq")
+			s.kill()
+			again := s.begin(p, "dlq")
+			s.pop("g", 1, 1, nil) // tells that the first has happened, before the second is answered
+			s.finish(again, noLease)
+			s.list(0)
+		}, ""},
 		{"dlq not filed", func(s *script) { s.stored(2); s.ack(s.pop("g", 0, 1, nil), "dlq", nil) }, "not dead-lettered"},
 		{"dead letter lost", func(s *script) {
 			s.stored(2)

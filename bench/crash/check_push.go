@@ -5,6 +5,7 @@ func (c *checker) startPush(p *push) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pushes = append(c.pushes, p)
+	p.windows, p.mayBuffer, p.mustBuffer = c.maintenance.windows, c.maintenance.mayBeOn, c.maintenance.isOn
 	for _, m := range p.items {
 		if m.isSent() {
 			p.again = p.again || m.sent != p.sent
@@ -18,6 +19,15 @@ func (c *checker) startPush(p *push) {
 	}
 }
 
+// meetMaintenance finds out at the end of p if it met maintenance.
+func (c *checker) meetMaintenance(p *push) {
+	p.mustBuffer = p.mustBuffer && c.maintenance.isOn && p.windows == c.maintenance.windows
+	p.mayBuffer = p.mayBuffer || p.windows != c.maintenance.windows
+	for _, m := range p.items {
+		m.mayBuffer = m.mayBuffer || p.mayBuffer
+	}
+}
+
 // losePush says that p got no answer.
 func (c *checker) losePush(p *push) {
 	c.mu.Lock()
@@ -27,6 +37,7 @@ func (c *checker) losePush(p *push) {
 
 func (c *checker) losePushLocked(p *push) {
 	p.outcome = unknown
+	c.meetMaintenance(p)
 	c.totals.lostPushes += len(p.items)
 }
 
@@ -38,6 +49,7 @@ func (c *checker) endPush(p *push, results []pushResult) {
 		c.losePushLocked(p)
 		return
 	}
+	c.meetMaintenance(p)
 	p.results = results
 	if len(results) != len(p.items) {
 		c.violate("push answer", nil, "%d results for %d items", len(results), len(p.items))
@@ -58,11 +70,13 @@ func (c *checker) checkResult(p *push, i int, m *message, r *pushResult) bool {
 	switch {
 	case r.Index != i || r.Queue != m.stream.queue.name:
 		c.violate("push answer", m, "result %d is of index %d, queue %q; want queue %q", i, r.Index, r.Queue, m.stream.queue.name)
-	case r.Status != "queued" && r.Status != "duplicate":
+	case r.Status != "queued" && r.Status != "duplicate" && (r.Status != "buffered" || !p.mayBuffer):
 		c.violate("push answer", m, "status %q, error %q", r.Status, r.Error)
+	case r.Status == "queued" && p.mustBuffer:
+		c.violate("maintenance", m, "queued, though maintenance was on")
 	case m.txn != "" && r.TransactionID != m.txn:
 		c.violate("push answer", m, "transaction id %q, was %q", r.TransactionID, m.txn)
-	case m.id != "" && r.MessageID != m.id:
+	case m.id != "" && r.MessageID != m.id && r.Status != "buffered":
 		c.violate("duplicate id", m, "stored as %s, now answered as %s (%s)", m.id, r.MessageID, r.Status)
 	case r.Status == "queued" && m.isAnswered():
 		c.violate("stored twice", m, "queued, though it had been answered as stored before")
@@ -73,18 +87,28 @@ func (c *checker) checkResult(p *push, i int, m *message, r *pushResult) bool {
 	case !m.own && r.TransactionID != r.MessageID:
 		c.violate("push answer", m, "minted transaction id %q is not the message id %q", r.TransactionID, r.MessageID)
 	default:
-		m.id = r.MessageID
-		if m.txn == "" {
-			m.txn = r.TransactionID // one chosen by its producer is read without the lock
-		}
-		if r.Status == "duplicate" {
-			c.totals.duplicates++
-		} else {
-			c.wrote(&p.request)
-		}
+		c.takeResult(p, m, r)
 		return true
 	}
 	return false
+}
+
+func (c *checker) takeResult(p *push, m *message, r *pushResult) {
+	if m.txn == "" {
+		m.txn = r.TransactionID // one chosen by its producer is read without the lock
+	}
+	switch r.Status {
+	case "buffered": // in the spool: not a write that says anything of the journal
+		c.totals.buffered++
+		if p.again || m.id != "" {
+			return // there may be an earlier copy, and the first one is stored
+		}
+	case "duplicate":
+		c.totals.duplicates++
+	default:
+		c.wrote(&p.request)
+	}
+	m.id = r.MessageID
 }
 
 // checkOffset checks the offset, where the broker tells it: the messages of one answer

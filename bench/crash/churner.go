@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type churner struct {
 	*worker
 	name       string
 	generation int
+	alone      *sync.RWMutex // see maintainer: what is spooled would make the queue again
 	done       func() bool
 }
 
@@ -35,6 +37,8 @@ func (c *churner) run(ctx context.Context) {
 }
 
 func (c *churner) once(ctx context.Context) error {
+	c.alone.RLock()
+	defer c.alone.RUnlock()
 	c.generation++
 	want := options{LeaseTime: 1 + c.rng.IntN(500), RetryLimit: c.rng.IntN(9)}
 	q := c.check.addQueue(c.name, c.generation, want.RetryLimit, "churn")
@@ -116,6 +120,8 @@ func ownOnly(items []*message) (own []*message) {
 }
 
 var errOptions = errors.New("the options are not those that were configured")
+
+var errMaintenance = errors.New("the switch is not where it was put")
 
 // verify asks for the options that were configured.
 func (c *churner) verify(ctx context.Context, want options) error {

@@ -269,3 +269,22 @@ func (s *script) answerOf(group, lease string, first, last int) string {
 	}
 	return `{"messages":[` + strings.Join(messages, ",") + `]}`
 }
+
+// TestDrain: when all can be acknowledged, the drain is over, also if a delivery that was
+// on its way then tells that something is not.
+func TestDrain(t *testing.T) {
+	s := newScript(t)
+	s.stored(1)
+	s.ack(s.pop("h", 0, 0, nil), "completed", nil)
+	s.ackLost(s.pop("g", 0, 0, nil), "completed")
+	s.kill()
+	s.sleep(time.Second)
+	e := &epoch{run: &run{check: s.checker}}
+	stop := func() { s.pop("g", 0, 0, nil) }
+	if err := e.drain(t.Context(), stop); err != nil || s.failed() {
+		t.Errorf("got %v, violations %v", err, s.violations)
+	}
+	if _, group, done := s.drained(); done || group != "g" {
+		t.Errorf("got %q, %v, though g has it to come", group, done)
+	}
+}

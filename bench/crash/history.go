@@ -73,9 +73,14 @@ type message struct {
 	answered moment // when it was first answered to be stored, never if it was not
 	seen     moment // when it was first delivered, never if it was not
 	taken    bool   // delivered under autoAck
+
+	// mayBuffer says that one of its pushes met maintenance, or may have: then it is
+	// stored some time after its answer.
+	mayBuffer bool
 }
 
-func (m *message) isSent() bool     { return m.sent != never }
+func (m *message) isSent() bool { return m.sent != never }
+
 func (m *message) isAnswered() bool { return m.answered != never }
 
 // push is one push request. A retry is another push of the same messages.
@@ -84,6 +89,10 @@ type push struct {
 	items   []*message
 	again   bool // its messages may have been stored by an earlier push
 	results []pushResult
+
+	windows    int  // of maintenance that had begun when it was sent
+	mayBuffer  bool // one was open then, or opened later
+	mustBuffer bool // it was certainly open, all the time
 }
 
 // pushResult is one element of the answer to a push.
@@ -126,6 +135,7 @@ type delivered struct {
 	ID            string          `json:"id"`
 	TransactionID string          `json:"transactionId"`
 	Data          json.RawMessage `json:"data"`
+	Created       string          `json:"createdAt"`
 	PartitionID   string          `json:"partitionId"`
 	Partition     string          `json:"partition"`
 	LeaseID       string          `json:"leaseId"`

@@ -54,7 +54,7 @@ func (b *brokers) start(dir string) (*process, error) {
 	p := &process{address: address, logFrom: end, exitedC: make(chan struct{})}
 	p.cmd = exec.Command(b.path, "serve", "--data-dir", dir, "--listen", address)
 	p.cmd.Stdout, p.cmd.Stderr = b.log, b.log
-	p.cmd.Env = append(os.Environ(), "SKEP_DELIVERY_DETAILS=true")
+	p.cmd.Env = append(os.Environ(), "SKEP_DELIVERY_DETAILS=true", "RETENTION_INTERVAL=200")
 	if b.checkpoint != "" {
 		p.cmd.Env = append(p.cmd.Env, "SKEP_CHECKPOINT_BYTES="+b.checkpoint)
 	}

@@ -14,9 +14,12 @@ func (c *checker) report(w io.Writer) {
 	defer c.mu.Unlock()
 	for _, v := range c.violations {
 		fmt.Fprintf(w, "VIOLATION %s: %s\n", v.rule, v.text)
-		if v.message != nil {
+		switch {
+		case v.message != nil:
 			c.history(w, v.message)
-		} else if v.worker != "" {
+		case v.lines != nil:
+			c.print(w, v.lines)
+		case v.worker != "":
 			c.lately(w, v.worker)
 		}
 	}

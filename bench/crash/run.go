@@ -165,6 +165,12 @@ func (r *run) summary(mode string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &c.totals
-	return fmt.Sprintf("%s: %d rounds, %d kills, %d messages pushed, %d answered, %d pushed without an answer, %d duplicates, %d deliveries, %d redeliveries, %d acks, %d without an answer, %d dead letters, slowest start %v, %d violations",
+	text := fmt.Sprintf("%s: %d rounds, %d kills, %d messages pushed, %d answered, %d pushed without an answer, %d duplicates, %d deliveries, %d redeliveries, %d acks, %d without an answer, %d dead letters, slowest start %v, %d violations\n",
 		mode, r.rounds, r.kills, t.messages, t.stored, t.lostPushes, t.duplicates, t.deliveries, t.redeliveries, t.acks, t.lostAcks, t.deadLetters, r.slowest.Round(time.Millisecond), len(c.violations))
+	text += fmt.Sprintf("%s: %d transactions, %d without an answer, %d rolled back, %d moves; %d seeks, %d groups deleted, %d conflated; %d maintenance cycles, %d messages buffered; %d messages under retention, %d expired",
+		mode, t.transfers, t.lostTransfers, t.rollbacks, t.moves, t.seeks, t.groupDeletes, t.conflated, t.maintenances, t.buffered, t.retained, t.expired)
+	for _, route := range c.missing {
+		text += fmt.Sprintf("\n%s: not available, left out: %s", mode, route)
+	}
+	return text
 }

@@ -242,20 +242,27 @@ func runRows(t *testing.T, rows []row) {
 		t.Run(strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) {
 			s := newScript(t)
 			r.run(s)
-			got := ""
-			if len(s.violations) > 0 {
-				got = s.violations[0].rule
-			}
-			if got != r.want {
-				t.Errorf("got violation %q want %q", got, r.want)
-				for _, v := range s.violations {
-					t.Logf("%s: %s", v.rule, v.text)
-				}
-			}
-			if r.want != "" {
-				checkReport(t, s)
-			}
+			checkRule(t, s, r.want)
 		})
+	}
+}
+
+// checkRule checks that the first broken rule is want, "" for none, and that it can be
+// reported.
+func checkRule(t *testing.T, s *script, want string) {
+	t.Helper()
+	got := ""
+	if len(s.violations) > 0 {
+		got = s.violations[0].rule
+	}
+	if got != want {
+		t.Errorf("got violation %q want %q", got, want)
+		for _, v := range s.violations {
+			t.Logf("%s: %s", v.rule, v.text)
+		}
+	}
+	if want != "" {
+		checkReport(t, s)
 	}
 }
 

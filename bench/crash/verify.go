@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -17,9 +18,9 @@ var errViolation = errors.New("the broker broke a promise")
 func (e *epoch) verify(ctx context.Context, boss *worker) error {
 	c := e.run.check
 	steps := []func(context.Context, *worker) error{
-		e.emptyQueues, e.takeRest, e.checkLists, e.consumeLate, e.checkTotals,
+		e.emptyQueues, e.takeRest, e.checkLists, e.consumeLate, e.checkTotals, e.moves.read, e.finishSolos,
 		func(ctx context.Context, _ *worker) error { return e.run.restart(ctx) },
-		e.checkQueues, e.emptyQueues, e.takeRest, e.checkLists, e.checkTotals, e.deleteQueues,
+		e.checkQueues, e.emptyQueues, e.takeRest, e.checkLists, e.checkTotals, e.moves.read, e.moves.consume, e.finishSolos, e.deleteQueues,
 	}
 	for _, step := range steps {
 		if err := step(ctx, boss); err != nil {
@@ -185,7 +186,7 @@ func (e *epoch) checkQueues(ctx context.Context, boss *worker) error {
 			return err
 		}
 		for _, q := range got.Queues {
-			if q.Name != e.main.name && q.Name != e.auto.name {
+			if !slices.Contains(e.queues(), q.Name) {
 				return fmt.Errorf("%w: %q", errUnknownQueue, q.Name)
 			}
 		}
@@ -193,10 +194,31 @@ func (e *epoch) checkQueues(ctx context.Context, boss *worker) error {
 	})
 }
 
+func (e *epoch) finishSolos(ctx context.Context, boss *worker) error {
+	for _, s := range e.solos {
+		if err := s.finish(ctx, boss); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queues are the names of those that the epoch has at its end.
+func (e *epoch) queues() []string {
+	names := []string{e.main.name, e.auto.name}
+	if e.moves != nil {
+		names = append(names, e.moves.queues...)
+	}
+	for _, s := range e.solos {
+		names = append(names, s.diary.queue)
+	}
+	return names
+}
+
 // deleteQueues ends the epoch on the broker's side.
 func (e *epoch) deleteQueues(ctx context.Context, boss *worker) error {
-	for _, q := range []*queue{e.main, e.auto} {
-		if err := boss.delete(ctx, q.name); err != nil {
+	for _, name := range e.queues() {
+		if err := boss.delete(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -285,4 +286,22 @@ func into(v any) func(int, []byte) error {
 		}
 		return json.Unmarshal(answer, v)
 	}
+}
+
+// ask is call for a route that the broker may lack; lacking remembers.
+func (w *worker) ask(ctx context.Context, lacking map[string]bool, what, method, path, body string, accept func(answer []byte) error) error {
+	if lacking[what] {
+		return nil
+	}
+	return w.call(ctx, method, path, []byte(body), func(status int, answer []byte) error {
+		switch {
+		case status == http.StatusMethodNotAllowed || status == http.StatusNotFound && !bytes.Contains(answer, []byte(`"success"`)):
+			lacking[what] = true
+			w.check.unavailable(what)
+			return nil
+		case status != http.StatusOK:
+			return errStatus
+		}
+		return accept(answer)
+	})
 }
