@@ -146,7 +146,7 @@ func (tx *transaction) preparePushes() {
 	ends := make([]int, len(s.batches))
 	for i := range s.batches {
 		tx.lanes[i].batch = &s.batches[i]
-		s.findLeaders(tx.b, &s.batches[i], 0)
+		s.findLeaders(tx.b, &s.batches[i], 0, true)
 		s.encodeNext(&s.batches[i])
 		ends[i] = len(s.parts)
 	}
@@ -251,7 +251,7 @@ func (tx *transaction) resolve() (missing bool) {
 			continue
 		}
 		if l.hashed != l.p {
-			tx.s.findLeaders(tx.b, l.batch, l.p.number)
+			tx.s.findLeaders(tx.b, l.batch, l.p.number, true)
 			l.hashed = l.p
 		}
 		tx.partitions = append(tx.partitions, l.p)
