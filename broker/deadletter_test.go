@@ -253,3 +253,42 @@ func TestReplayOnFullDisk(t *testing.T) {
 		t.Errorf("delete: %d, %v", n, err)
 	}
 }
+
+// A queue may be deleted while the first dead letter of it is filed. Whoever has filed it
+// still finds where its payload is.
+func TestDeadLetterOfAQueueBeingDeleted(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	w := newWitness(b)
+	if err := w.push("p", "0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	_, res := popAll(t, b, PopRequest{Partition: "p", Pinned: true, Group: "g", Batch: 2})
+	ack := Ack{TransactionID: "0", PartitionID: res.Parts[0].PartitionID.String(), Status: AckDeadLetter}
+	a := &acknowledge{b: b, acks: []Ack{ack}, results: make([]AckResult, 1), items: []int32{0}, goneAt: -1}
+	a.p, a.g, _ = b.ackTarget(DefaultTenant, ack.PartitionID, "g")
+	need, err := a.attempt()
+	if need == nil || err != nil {
+		t.Fatalf("the payload is not to be read: %v", err)
+	}
+	if err := need(); err != nil {
+		t.Fatal(err)
+	}
+	a.p.mu.Lock()
+	if ok, err := a.findLocked(); !ok || err != nil || a.decideLocked() != nil {
+		t.Fatalf("not decided: %t, %v", ok, err)
+	}
+	b.deleteQueue(DefaultTenant, "q")
+	a.applyLocked(&a.decision)
+	a.p.mu.Unlock()
+	if err := a.ticket.Wait(); err != nil || a.filed != 1 {
+		t.Fatalf("filed up to %d: %v", a.filed, err)
+	}
+	b.publish(a.p.queue.hiddenPartition(), a.filed) // as Acknowledge does
+	b.forgetPartitions(a.p.queue)
+	if _, err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.partitions.count(); n != 0 {
+		t.Errorf("%d partitions remain", n)
+	}
+}
