@@ -21,7 +21,7 @@ func bury(q *queue, n int, at func(i int) (partition uint64, transactionID strin
 		partition, id := at(i)
 		d := &record.DeadLetter{
 			ID: newID(int64(i)), Queue: q.number, Partition: partition, GroupName: fmt.Sprint("g", i%3),
-			CreatedMs: int64(i), FailedMs: int64(i), TransactionID: id, MessageID: newID(int64(i)),
+			CreatedMs: int64(i), FailedMs: int64(i), TransactionID: id, MessageID: newID(int64(i)), Offset: int64(i),
 		}
 		q.dead.add(d, true)
 		ids = append(ids, d.ID)
@@ -290,5 +290,26 @@ func TestDeadLetterOfAQueueBeingDeleted(t *testing.T) {
 	}
 	if n := b.partitions.count(); n != 0 {
 		t.Errorf("%d partitions remain", n)
+	}
+}
+
+// The oldest dead letter is found whatever was removed, and the list replaced, meanwhile.
+func TestOldestDeadLetter(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	q, _ := b.ensureQueue(DefaultTenant, "q", DefaultOptions)
+	ids := bury(q, 1000, func(i int) (uint64, string) { return 1, fmt.Sprint(i) })
+	rng := rand.New(rand.NewPCG(1, 2))
+	gone := make([]bool, len(ids))
+	for range ids {
+		i := slices.Index(gone, false)
+		if rng.IntN(2) == 0 {
+			i = rng.IntN(len(ids))
+		}
+		gone[i] = true
+		q.dead.remove(ids[i])
+		want := int64(slices.Index(gone, false))
+		if got, ok := q.dead.oldest(); got != max(want, 0) || ok != (want >= 0) {
+			t.Fatalf("the oldest is at %d, %t, want %d", got, ok, want)
+		}
 	}
 }
