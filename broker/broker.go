@@ -256,11 +256,10 @@ func (b *Broker) ensureHidden(q *queue) *partition {
 	defer q.mu.Unlock()
 	if q.hidden == nil {
 		p := &partition{queue: q, number: b.nextPartition.Add(1) - 1, createdMs: now, hidden: true}
-		if q.deleted.Load() {
-			return p
+		q.addPartitionLocked(p) // of a deleted queue too: who has its letters finds it
+		if !q.deleted.Load() {
+			b.partitions.set(p.number, p)
 		}
-		q.addPartitionLocked(p)
-		b.partitions.set(p.number, p)
 	}
 	return q.hidden
 }

@@ -21,7 +21,7 @@ func bury(q *queue, n int, at func(i int) (partition uint64, transactionID strin
 		partition, id := at(i)
 		d := &record.DeadLetter{
 			ID: newID(int64(i)), Queue: q.number, Partition: partition, GroupName: fmt.Sprint("g", i%3),
-			CreatedMs: int64(i), FailedMs: int64(i), TransactionID: id, MessageID: newID(int64(i)),
+			CreatedMs: int64(i), FailedMs: int64(i), TransactionID: id, MessageID: newID(int64(i)), Offset: int64(i),
 		}
 		q.dead.add(d, true)
 		ids = append(ids, d.ID)
@@ -251,5 +251,65 @@ func TestReplayOnFullDisk(t *testing.T) {
 	}
 	if n, err := b.DeleteDeadLetter(DefaultTenant, letters[0].PartitionID, "a"); n != 1 || err != nil {
 		t.Errorf("delete: %d, %v", n, err)
+	}
+}
+
+// A queue may be deleted while the first dead letter of it is filed. Whoever has filed it
+// still finds where its payload is.
+func TestDeadLetterOfAQueueBeingDeleted(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	w := newWitness(b)
+	if err := w.push("p", "0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	_, res := popAll(t, b, PopRequest{Partition: "p", Pinned: true, Group: "g", Batch: 2})
+	ack := Ack{TransactionID: "0", PartitionID: res.Parts[0].PartitionID.String(), Status: AckDeadLetter}
+	a := &acknowledge{b: b, acks: []Ack{ack}, results: make([]AckResult, 1), items: []int32{0}, goneAt: -1}
+	a.p, a.g, _ = b.ackTarget(DefaultTenant, ack.PartitionID, "g")
+	need, err := a.attempt()
+	if need == nil || err != nil {
+		t.Fatalf("the payload is not to be read: %v", err)
+	}
+	if err := need(); err != nil {
+		t.Fatal(err)
+	}
+	a.p.mu.Lock()
+	if ok, err := a.findLocked(); !ok || err != nil || a.decideLocked() != nil {
+		t.Fatalf("not decided: %t, %v", ok, err)
+	}
+	b.deleteQueue(DefaultTenant, "q")
+	a.applyLocked(&a.decision)
+	a.p.mu.Unlock()
+	if err := a.ticket.Wait(); err != nil || a.filed != 1 {
+		t.Fatalf("filed up to %d: %v", a.filed, err)
+	}
+	b.publish(a.p.queue.hiddenPartition(), a.filed) // as Acknowledge does
+	b.forgetPartitions(a.p.queue)
+	if _, err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.partitions.count(); n != 0 {
+		t.Errorf("%d partitions remain", n)
+	}
+}
+
+// The oldest dead letter is found whatever was removed, and the list replaced, meanwhile.
+func TestOldestDeadLetter(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	q, _ := b.ensureQueue(DefaultTenant, "q", DefaultOptions)
+	ids := bury(q, 1000, func(i int) (uint64, string) { return 1, fmt.Sprint(i) })
+	rng := rand.New(rand.NewPCG(1, 2))
+	gone := make([]bool, len(ids))
+	for range ids {
+		i := slices.Index(gone, false)
+		if rng.IntN(2) == 0 {
+			i = rng.IntN(len(ids))
+		}
+		gone[i] = true
+		q.dead.remove(ids[i])
+		want := int64(slices.Index(gone, false))
+		if got, ok := q.dead.oldest(); got != max(want, 0) || ok != (want >= 0) {
+			t.Fatalf("the oldest is at %d, %t, want %d", got, ok, want)
+		}
 	}
 }

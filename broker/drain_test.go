@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -404,4 +405,23 @@ func TestLargeSpoolIsDrainedAtTheStart(t *testing.T) {
 		t.Fatalf("after the start: %+v", m)
 	}
 	s.check(t, "after the start", b2)
+}
+
+// Where a queue keeps no window, the requests that were spooled know nothing of each
+// other, as if they had been stored at once; an id repeated within one of them is one
+// message.
+func TestDrainWithoutAWindow(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.DedupWindowSeconds = 0
+		return o, nil
+	})
+	s := newSpooler(b)
+	err = errors.Join(err, s.switchTo(true), s.push(DefaultTenant, "p=1", "p=1", "p=2"), s.push(DefaultTenant, "p=1"), s.finish())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := idsOf(t, b, "q"); !slices.Equal(ids, []string{"1", "2", "1"}) {
+		t.Errorf("drained %v", ids)
+	}
 }

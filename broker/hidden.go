@@ -47,8 +47,8 @@ func (ds *deadLetters) forgetBelow(start int64) {
 func (ds *deadLetters) oldest() (offset int64, ok bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	for _, l := range ds.list {
-		if !l.removed {
+	for ; ds.first < len(ds.list); ds.first++ {
+		if l := ds.list[ds.first]; !l.removed {
 			return l.Offset, true
 		}
 	}

@@ -208,7 +208,9 @@ func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 // hands its record to the journal. done is false if the queue or the partition is gone.
 func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partition) (done bool, err error) {
 	window := q.options.Load().DedupWindowSeconds
-	s.findLeaders(b, batch, p.number)
+	// Repeats within a request were not spooled. What is drained together may be of
+	// several, and whether they know of each other is for the window to say.
+	s.findLeaders(b, batch, p.number, s.drained == nil || window > 0)
 	s.encode(batch) // outside the lock, as if nothing was stored before
 
 	p.mu.Lock()

@@ -18,9 +18,9 @@ const (
 	itemRepeat = PushStatus(0xff)
 )
 
-// findLeaders marks the items that repeat a transaction id of an earlier item, and
-// hashes the ids of the others.
-func (s *pushState) findLeaders(b *Broker, batch *pushBatch, partition uint64) {
+// findLeaders marks the items that repeat a transaction id of an earlier item, if they
+// are of one request, and hashes the ids of the others.
+func (s *pushState) findLeaders(b *Broker, batch *pushBatch, partition uint64, oneRequest bool) {
 	if cap(s.hashes) < len(s.items) {
 		s.hashes = make([]uint64, len(s.items))
 	}
@@ -33,7 +33,7 @@ func (s *pushState) findLeaders(b *Broker, batch *pushBatch, partition uint64) {
 			continue
 		}
 		s.hashes[i] = b.ids.Hash(partition, it.TransactionID)
-		if batch.count > 1 {
+		if batch.count > 1 && oneRequest {
 			s.findLeader(i)
 		}
 	}

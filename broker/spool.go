@@ -105,7 +105,7 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 	name, now := []byte(spoolKey.name), b.clock.stamp()
 	for n := range s.batches {
 		batch := &s.batches[n]
-		s.findLeaders(b, batch, 0)
+		s.findLeaders(b, batch, 0, true)
 		for i := batch.first; i >= 0; i = s.next[i] {
 			r, it := &results[i], &items[i]
 			if r.Status == itemRepeat {

@@ -51,8 +51,8 @@ const maxTransactionBytes = 512 << 20
 
 // Transact carries out pushes and acknowledgements of any number of queues, partitions
 // and groups in one durable step, or none of them. It returns when all is on disk and
-// visible, which it becomes at once. Queues and partitions that do not exist are made
-// when nothing speaks against the rest.
+// visible, which it becomes at once; a rollback when what it rests on is on disk. Queues
+// and partitions that do not exist are made when nothing speaks against the rest.
 //
 // Acks of one partition and group are decided together, see decide. An ack is under the
 // lease it names. One that names none, while any lease id came along, is under the live
@@ -79,11 +79,18 @@ func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 	tx.preparePushes()
 	tx.prepareAcks(x, r.Acked)
 	rollback, err := tx.run()
-	if rollback != nil || err != nil {
-		return TransactionResult{Rollback: rollback}, err
+	if err != nil {
+		return TransactionResult{}, err
+	}
+	if rollback != nil {
+		// A repeat takes a rollback for the proof that the first one has committed.
+		tx.ticket = b.journal.Join()
 	}
 	if err := tx.ticket.Wait(); err != nil {
 		return TransactionResult{}, b.storageError(err)
+	}
+	if rollback != nil {
+		return TransactionResult{Rollback: rollback}, nil
 	}
 	if tx.bundle != nil {
 		b.reveal(tx.bundle)
@@ -139,7 +146,7 @@ func (tx *transaction) preparePushes() {
 	ends := make([]int, len(s.batches))
 	for i := range s.batches {
 		tx.lanes[i].batch = &s.batches[i]
-		s.findLeaders(tx.b, &s.batches[i], 0)
+		s.findLeaders(tx.b, &s.batches[i], 0, true)
 		s.encodeNext(&s.batches[i])
 		ends[i] = len(s.parts)
 	}
@@ -244,7 +251,7 @@ func (tx *transaction) resolve() (missing bool) {
 			continue
 		}
 		if l.hashed != l.p {
-			tx.s.findLeaders(tx.b, l.batch, l.p.number)
+			tx.s.findLeaders(tx.b, l.batch, l.p.number, true)
 			l.hashed = l.p
 		}
 		tx.partitions = append(tx.partitions, l.p)

@@ -196,6 +196,26 @@ func TestFailedTransactionIsInvisible(t *testing.T) {
 	}
 }
 
+// That a message is stored already is the proof that an earlier attempt has committed. It
+// is not given before that one is on disk, nor ever if it does not get there.
+func TestRollbackRestsOnTheDisk(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	l := &ledger{b: b}
+	if err := l.push("q", "p", "old"); err != nil {
+		t.Fatal(err)
+	}
+	fsys.FailAt(fsys.Calls(), faultfs.Fault{Err: faultfs.EIO, Sticky: true})
+	first := begun(t, b, pushing("q", "1"))
+	r, err := b.Transact(DefaultTenant, &Transaction{Pushes: []PushItem{pushing("q", "1")}})
+	if !errors.Is(err, ErrStorageFailed) {
+		t.Errorf("the repeat: %+v, %v", r.Rollback, err)
+	}
+	if first.ticket.Wait() == nil {
+		t.Error("the first one is on disk")
+	}
+}
+
 // A full disk refuses what pushes, and carries out acks alone.
 func TestTransactionOnAFullDisk(t *testing.T) {
 	fsys := faultfs.New()
