@@ -21,6 +21,12 @@ func (o *QueueOptions) windows() (w windows) {
 	return w
 }
 
+// delaysMs are delayedProcessing and windowBuffer in milliseconds, 0 for none.
+func (o *QueueOptions) delaysMs() (delay, quiet int64) {
+	return windowMs(o.DelayedProcessing), windowMs(o.WindowBuffer)
+}
+
+// windowMs converts an option that is stored as given: of any size, and below zero too.
 func windowMs(seconds int64) int64 { return min(max(seconds, 0), maxLeaseSeconds) * 1000 }
 
 // age returns the window that no message outlives, and the rule it belongs to.

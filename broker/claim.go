@@ -149,23 +149,22 @@ func (cl *claim) reset() {
 // read collects visible messages from cl.from on. No lock is held.
 func (cl *claim) read(b *Broker) error {
 	cl.reset()
-	o := cl.options
+	delay, quiet := cl.options.delaysMs()
 	now := b.clock.stamp()
-	newest := now - o.DelayedProcessing*1000
 	var walkErr error
 	err := b.batches(cl.view, cl.from, func(h *segment.Header, batch []byte) bool {
 		if h.BaseOffset >= cl.view.hwm {
 			return false
 		}
-		if len(cl.spans) == 0 && o.WindowBuffer > 0 && cl.view.hwm-max(cl.from, h.BaseOffset) < windowBufferCount {
-			if opens := h.TimestampMs + o.WindowBuffer*1000; opens > now {
-				cl.hidden = max(opens, h.TimestampMs+o.DelayedProcessing*1000)
+		if len(cl.spans) == 0 && quiet > 0 && cl.view.hwm-max(cl.from, h.BaseOffset) < windowBufferCount {
+			if opens := h.TimestampMs + quiet; opens > now {
+				cl.hidden = max(opens, h.TimestampMs+delay)
 				return false
 			}
 		}
-		if o.DelayedProcessing > 0 && h.TimestampMs > newest {
+		if delay > 0 && h.TimestampMs > now-delay {
 			if len(cl.spans) == 0 {
-				cl.hidden = h.TimestampMs + o.DelayedProcessing*1000
+				cl.hidden = h.TimestampMs + delay
 			}
 			return false
 		}

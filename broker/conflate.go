@@ -89,8 +89,9 @@ func (cl *claim) readNewest(b *Broker) error {
 // newestVisible returns the offset of the newest message that no delay hides, or one
 // below cl.from if all are hidden: then cl.hidden says until when.
 func (cl *claim) newestVisible(b *Broker) (int64, error) {
-	last, o := cl.view.hwm-1, cl.options
-	if o.WindowBuffer <= 0 && o.DelayedProcessing <= 0 {
+	last := cl.view.hwm - 1
+	delay, quiet := cl.options.delaysMs()
+	if delay == 0 && quiet == 0 {
 		return last, nil
 	}
 	now, opens := b.clock.stamp(), int64(0)
@@ -107,20 +108,20 @@ func (cl *claim) newestVisible(b *Broker) (int64, error) {
 		cl.hidden = opens
 		return cl.from - 1, nil
 	}
-	if o.DelayedProcessing <= 0 {
+	if delay == 0 {
 		return last, nil
 	}
-	newest, err := b.offsetAt(cl.view, cl.view.hwm, now-o.DelayedProcessing*1000+1)
+	newest, err := b.offsetAt(cl.view, cl.view.hwm, now-delay+1)
 	return min(newest, last), err
 }
 
 // opens returns when the partition delivers the batch of h, if that is the oldest that
 // the group has not seen.
 func (cl *claim) opens(h *segment.Header) int64 {
-	o := cl.options
-	opens := h.TimestampMs + max(o.DelayedProcessing, 0)*1000
-	if o.WindowBuffer > 0 && cl.view.hwm-max(cl.from, h.BaseOffset) < windowBufferCount {
-		opens = max(opens, h.TimestampMs+o.WindowBuffer*1000)
+	delay, quiet := cl.options.delaysMs()
+	opens := h.TimestampMs + delay
+	if quiet > 0 && cl.view.hwm-max(cl.from, h.BaseOffset) < windowBufferCount {
+		opens = max(opens, h.TimestampMs+quiet)
 	}
 	return opens
 }

@@ -168,8 +168,7 @@ func (b *Broker) readyIn(p *partition, g *group, now int64) (count, sinceMs int6
 		}
 		sinceMs = h.TimestampMs
 	}
-	o := p.queue.options.Load()
-	if sinceMs+max(o.DelayedProcessing, o.WindowBuffer, 0)*1000 > now {
+	if delay, quiet := p.queue.options.Load().delaysMs(); sinceMs+max(delay, quiet) > now {
 		return 0, 0
 	}
 	return p.hwm - from, sinceMs

@@ -98,7 +98,7 @@ func (b *Broker) detail(s *shelf, p *partition, m Message, offset int64, letter 
 	if letter != nil {
 		d.Error, d.RetryCount = letter.Error, int64(letter.Retries)
 	}
-	d.StoredMessage.describe(&s.standing, letter != nil)
+	d.describe(&s.standing, letter != nil)
 	for i := range s.standing.groups {
 		g := &s.standing.groups[i]
 		c := MessageConsumer{Group: g.name, Done: g.done(offset, m.CreatedAtMs)}

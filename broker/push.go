@@ -207,7 +207,7 @@ func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 // appendBatch decides offsets and duplicates of a batch under the partition's lock and
 // hands its record to the journal. done is false if the queue or the partition is gone.
 func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partition) (done bool, err error) {
-	window := q.options.Load().DedupWindowSeconds
+	window := windowMs(q.options.Load().DedupWindowSeconds)
 	// Repeats within a request were not spooled. What is drained together may be of
 	// several, and whether they know of each other is for the window to say.
 	s.findLeaders(b, batch, p.number, s.drained == nil || window > 0)
@@ -220,7 +220,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	}
 	now := b.clock.stamp()
 	if window > 0 && s.hasKeys(batch) && !s.drained.unchecked() {
-		dup, err := b.findStored(s, batch, p, now-window*1000)
+		dup, err := b.findStored(s, batch, p, now-window)
 		if err != nil {
 			return false, err
 		}

@@ -34,11 +34,11 @@ func (tx *transaction) decidePushesLocked() verdict {
 		if l.p.goneLocked() {
 			return verdict{stale: true}
 		}
-		window := l.q.options.Load().DedupWindowSeconds
-		if window <= 0 || !tx.s.hasKeys(l.batch) {
+		window := windowMs(l.q.options.Load().DedupWindowSeconds)
+		if window == 0 || !tx.s.hasKeys(l.batch) {
 			continue
 		}
-		stored, err := tx.b.findStored(tx.s, l.batch, l.p, now-window*1000)
+		stored, err := tx.b.findStored(tx.s, l.batch, l.p, now-window)
 		if err != nil {
 			return verdict{err: tx.b.damageLocked(l.p, err)}
 		}

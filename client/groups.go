@@ -89,8 +89,8 @@ func (c *Client) deleteGroup(ctx context.Context, path string, keepSubscription 
 	return answer.Deleted, err
 }
 
-// MoveSubscription changes where a group begins in partitions that it has not met yet, in
-// every queue where it is registered, and returns how many these are.
+// MoveSubscription changes where a group begins in partitions that come into being from
+// now on, in every queue where it is registered, and returns how many these are.
 func (c *Client) MoveSubscription(ctx context.Context, group string, at time.Time) (queues int, err error) {
 	in := map[string]string{"subscriptionTimestamp": at.UTC().Format(time.RFC3339Nano)}
 	var answer struct {

@@ -54,9 +54,6 @@ func (r *request) failWith(err error, members string) {
 		if !errors.Is(err, f.err) {
 			continue
 		}
-		if f.status == fasthttp.StatusServiceUnavailable {
-			r.retryAfter()
-		}
 		b := append(r.answer(), f.body[:len(f.body)-1]...)
 		r.send(f.status, append(append(b, members...), '}'))
 		return

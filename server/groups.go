@@ -246,7 +246,7 @@ func (r *request) deleteQueueGroup() {
 }
 
 // keepsMetadata reports whether the registrations are to stay.
-func keepsMetadata(q filters) bool { return q.text("deleteMetadata") == "false" }
+func keepsMetadata(q filters) bool { return !q.truth("deleteMetadata", true) }
 
 func appendDeletedGroup(b []byte, cursors int, kept bool) []byte {
 	b = append(b, `,"deletedPartitions":`...)

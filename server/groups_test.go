@@ -44,7 +44,7 @@ func TestGroupLists(t *testing.T) {
 			`"b":{"conflation":true,"partitions":[],"partitionCount":1,"partitionsTruncated":true}}`)
 }
 
-// What the parameters of the routes mean.
+// What the parameters of the routes mean; G-006: truth values in all their spellings.
 func TestGroupParameters(t *testing.T) {
 	f := newFake()
 	f.removed = 7
@@ -59,6 +59,12 @@ func TestGroupParameters(t *testing.T) {
 		{"DELETE", "/api/v1/consumer-groups/g", "", "gfalse"},
 		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=true", "", "gfalse"},
 		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=false", "", "gtrue"},
+		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=0", "", "gtrue"},
+		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=no", "", "gtrue"},
+		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=1", "", "gfalse"},
+		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=yes", "", "gfalse"},
+		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=", "", "gfalse"},
+		{"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=False", "", "gfalse"},
 		{"DELETE", "/api/v1/consumer-groups//queues/q?deleteMetadata=false", "", "__QUEUE_MODE__ qtrue"},
 		{"POST", "/api/v1/consumer-groups/g/subscription", `{"subscriptionTimestamp":"1970-01-01T00:00:01.5Z"}`, "g1500"},
 		{"POST", "/api/v1/consumer-groups/g/queues/q/seek", `{"timestamp":"1970-01-01T00:00:01Z"}`, "g q{false 1000}"},

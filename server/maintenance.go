@@ -143,7 +143,6 @@ func (r *request) unshared(reason string) {
 // replayRefused ends the answer to a replay under push maintenance. The address of the
 // dead letter is in b already.
 func (r *request) replayRefused(b []byte) {
-	r.retryAfter()
 	b = append(b, `,"dlqRowRemoved":false,"error":"maintenance mode is on","message":"The dead letter stays where it is until push maintenance is off"}`...)
 	r.send(fasthttp.StatusServiceUnavailable, b)
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/skepmq/skep/server/codec"
 )
 
-// filters are the query parameters of a management route. Those are lenient: a
-// number that does not parse counts as absent.
+// filters are the query parameters of a management route. Those are lenient: a number
+// or a truth value that does not parse counts as absent.
 type filters struct{ values *codec.Values }
 
 // filters reads the query of r, or answers 400 and returns false.
@@ -18,6 +18,17 @@ func (r *request) filters() (filters, bool) {
 }
 
 func (f filters) text(name string) string { return f.values.String(name, "") }
+
+// truth reads a truth value; other than those of pops it may be a word or a digit.
+func (f filters) truth(name string, def bool) bool {
+	switch f.text(name) {
+	case "true", "1", "yes":
+		return true
+	case "false", "0", "no":
+		return false
+	}
+	return def
+}
 
 func (f filters) number(name string, def int64) int64 {
 	n, err := f.values.Int(name, def)

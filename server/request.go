@@ -70,13 +70,17 @@ func (r *request) answer() []byte {
 	return r.out.b[:0]
 }
 
-// send answers with status and the JSON text b, which grew out of answer.
+// send answers with status and the JSON text b, which grew out of answer. A 503 asks the
+// client to come back in a second.
 func (r *request) send(status int, b []byte) {
 	r.out.b = b
 	response := &r.ctx.Response
 	response.SetStatusCode(status)
 	response.Header.SetContentTypeBytes(jsonType)
 	response.SetBodyRaw(b)
+	if status == fasthttp.StatusServiceUnavailable {
+		response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
 	r.conn.lend(r.out, r.ctx.IsHead())
 	r.out = nil
 }
@@ -89,11 +93,6 @@ func (r *request) sendText(status int, text string) {
 // nothing answers 204: no body, no Content-Type, no Content-Length.
 func (r *request) nothing() {
 	r.ctx.Response.SetStatusCode(fasthttp.StatusNoContent)
-}
-
-// retryAfter asks the client to come back in a second.
-func (r *request) retryAfter() {
-	r.ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 }
 
 // buffer is a pooled byte slice.

@@ -203,7 +203,6 @@ func (r *request) route() func(*request) {
 		r.unrouted(allowed, &p)
 	case r.broker == nil && string(p.segments[0]) == "api":
 		r.abandonBody()
-		r.retryAfter()
 		r.sendText(fasthttp.StatusServiceUnavailable, recovering)
 	case r.decodeParams(found, &p):
 		return found.handle

@@ -144,3 +144,36 @@ func TestM505OptionsAcrossRestarts(t *testing.T) {
 		}
 	}
 }
+
+// Seconds are stored as given, so they may be more than a number of milliseconds holds.
+func TestM506SecondsOfAnySize(t *testing.T) {
+	for _, seconds := range []string{"9223372036854775807", "9223372036854775", "92233720368547758"} {
+		t.Run(seconds, func(t *testing.T) {
+			w := open(t, retaining)
+			w.configure("keyed", `{"dedupWindowSeconds":`+seconds+`}`)
+			id := w.queued(msg("keyed", "Default", "a"))[0]
+			w.wantDuplicate(msg("keyed", "Default", "a"), id)
+			w.rolledBack(bundled(pushing(msg("keyed", "Default", "a"))), "duplicate",
+				`QDUP duplicate messages in queue "keyed" partition "Default"; transaction rolled back`)
+
+			for _, option := range []string{"delayedProcessing", "windowBuffer"} {
+				w.configure(option, `{"`+option+`":`+seconds+`}`)
+				w.queued(msg(option, "p", "a"))
+				w.nothing(w.pop(option))
+				w.idle("/api/v1/pop/queue/"+option, []string{"consumerGroup=latest", "conflation=true"}, `{"messages":[],"conflation":true}`)
+			}
+			for _, option := range []string{"retentionSeconds", "completedRetentionSeconds", "maxWaitTimeSeconds", "leaseTime"} {
+				w.configure(option, `{"retentionEnabled":true,"`+option+`":`+seconds+`}`)
+				w.queued(msg(option, "p", "a"))
+				w.want(w.pop(option), "a")
+			}
+			w.cycle()
+			w.nothing(w.pop("leaseTime"))
+			for _, q := range w.queues() {
+				if q.Name != "hourglass" && q.Messages.Total != 1 {
+					t.Errorf("%s: %+v", q.Name, q.Messages)
+				}
+			}
+		})
+	}
+}

@@ -202,6 +202,11 @@ func TestG102RecoveringIsNotReady(t *testing.T) {
 	v.client = clientOf(ln.Dial)
 	v.expect("GET", "/health", "", 503, `{"status":"unhealthy","database":"disconnected","engine":"skep","version":"1","recovering":true}`)
 	v.expect("POST", "/api/v1/push", `{"items":[]}`, 503, `{"error":"recovering","code":"recovering"}`)
+	for _, target := range []string{"/health", "/api/v1/dlq"} {
+		if retry := v.call("GET", target, "").header.Get("Retry-After"); retry != "1" {
+			t.Errorf("%s: Retry-After %q", target, retry)
+		}
+	}
 	s.SetBroker(w.running.broker)
 	v.expect("GET", "/health", "", 200, `{"status":"healthy","database":"connected","engine":"skep","version":"1"}`)
 	v.expect("POST", "/api/v1/push", `{"items":[]}`, 201, `[]`)

@@ -5,8 +5,7 @@ import "testing"
 func TestM446LeaseOfAnAck(t *testing.T) {
 	const foreign = "0198f2c1-4d3a-7c10-9f2b-6a1e5d0c7b83"
 	type state struct {
-		a, b   message // of two partitions under two leases
-		lapsed bool
+		a, b message // of two partitions under two leases
 	}
 	rows := []struct {
 		name   string
