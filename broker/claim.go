@@ -44,7 +44,7 @@ type claim struct {
 }
 
 var (
-	// errRetry says that the cursor changed while messages were read.
+	// errRetry says that the cursor or what it looks at changed while messages were read.
 	errRetry = errors.New("cursor changed")
 	// errGroupGone says that the group was deleted, or a seek has put another in its
 	// place. Whoever gets it looks for the group by its name again.
@@ -232,8 +232,8 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		}
 		return part, err
 	}
-	if c.version != cl.version || p.queue.options.Load() != cl.options {
-		return part, errRetry
+	if c.version != cl.version || p.queue.options.Load() != cl.options || p.start > cl.from {
+		return part, errRetry // retention may have taken away a part of what was to be read
 	}
 	if len(cl.spans) == 0 {
 		if cl.hidden > 0 {
