@@ -181,9 +181,9 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	p := a.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ok, err := a.findLocked()
+	ok, need, err := a.findLocked()
 	if !ok || err != nil {
-		return nil, err
+		return need, err
 	}
 	if !a.leaseHoldsLocked() {
 		a.refuse(errLeaseInvalid)
@@ -196,17 +196,22 @@ func (a *acknowledge) attempt() (need func() error, err error) {
 	return nil, nil
 }
 
-// findLocked finds the cursor that the acks are for, or refuses them. It is errGroupGone
-// that regroup has an answer to.
-func (a *acknowledge) findLocked() (ok bool, err error) {
+// findLocked finds the cursor that the acks are for. Where it does not, they are refused,
+// or need says what has to be read first, or err is errGroupGone, that regroup has an
+// answer to.
+func (a *acknowledge) findLocked() (ok bool, need func() error, err error) {
 	if a.g.deleted.Load() {
-		return false, errGroupGone
+		return false, nil, errGroupGone
 	}
-	if a.p.goneLocked() || !a.findCursorLocked(&err) || err != nil {
+	if a.p.goneLocked() {
 		a.refuse(errConsumerNotFound)
-		return false, err
+		return false, nil, nil
 	}
-	return true, nil
+	ok, need = a.findCursorLocked()
+	if !ok && need == nil {
+		a.refuse(errConsumerNotFound)
+	}
+	return ok, need, nil
 }
 
 // decideLocked makes the decision and fills the results, or returns what has to be read
@@ -230,21 +235,33 @@ func (a *acknowledge) decideLocked() (need func() error) {
 
 // findCursorLocked finds the group's cursor. A group has one in every partition that its
 // subscription covers, stored or not.
-func (a *acknowledge) findCursorLocked(err *error) bool {
+func (a *acknowledge) findCursorLocked() (ok bool, need func() error) {
 	if a.c = a.p.cursorLocked(a.g); a.c != nil {
-		return true
+		return true, nil
 	}
 	from, ok := a.g.sub.Load().start(a.p.number)
 	if !ok {
-		return false
+		return false, nil
 	}
-	committed, seedErr := a.b.seedLocked(a.p, from)
-	if seedErr != nil {
-		*err = seedErr
-		return false
+	committed, known := a.p.knownSeedLocked(from)
+	if !known {
+		return false, a.readPlace
 	}
 	a.c = a.p.addCursorLocked(a.g, committed)
-	return true
+	return true, nil
+}
+
+// readPlace reads where the group starts.
+func (a *acknowledge) readPlace() error {
+	a.p.mu.Lock()
+	defer a.p.mu.Unlock()
+	if err := a.b.placeGroupsLocked(a.p, []*group{a.g}); err != nil {
+		return err
+	}
+	if a.p.damaged {
+		return ErrPartitionDamaged
+	}
+	return nil
 }
 
 // leaseHoldsLocked checks the lease that the acks name, if they name one.

@@ -44,7 +44,7 @@ type claim struct {
 }
 
 var (
-	// errRetry says that the cursor changed while messages were read.
+	// errRetry says that the cursor or what it looks at changed while messages were read.
 	errRetry = errors.New("cursor changed")
 	// errGroupGone says that the group was deleted, or a seek has put another in its
 	// place. Whoever gets it looks for the group by its name again.
@@ -77,30 +77,23 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 	p := cl.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.goneLocked() {
+	committed, err := cl.seedLocked(b)
+	switch {
+	case p.goneLocked():
 		return false, nil
-	}
-	if cl.g.deleted.Load() {
+	case cl.g.deleted.Load():
 		return false, errGroupGone
-	}
-	if p.damaged {
-		if cl.pinned {
-			return false, ErrPartitionDamaged
-		}
+	case p.damaged && cl.pinned:
+		return false, ErrPartitionDamaged
+	case p.damaged:
 		return false, nil
+	case err != nil:
+		cl.g.ready.offer(p.index) // the disk may do better next time
+		return false, err
 	}
 	if cl.c = p.cursorLocked(cl.g); cl.c == nil {
-		if p.hwm == p.start && !cl.pinned {
-			return false, nil // nothing to deliver, and the seed stays implied
-		}
-		from, _ := cl.sub.start(p.number)
-		committed, err := b.seedLocked(p, from)
-		if err != nil {
-			cl.g.ready.offer(p.index)
-			return false, err
-		}
 		if committed+1 >= p.hwm && !cl.pinned {
-			return false, nil
+			return false, nil // nothing to deliver, and the seed stays implied
 		}
 		cl.c = p.addCursorLocked(cl.g, committed)
 		if cl.pinned {
@@ -132,12 +125,32 @@ func (b *Broker) sealEmptyLocked(p *partition, c *cursor) bool {
 	return true
 }
 
-// seedLocked returns where a group without a cursor starts in p.
+// seedLocked returns where the group starts if it has no cursor in the partition, see
+// Broker.seedLocked.
+func (cl *claim) seedLocked(b *Broker) (committed int64, err error) {
+	p := cl.p
+	if p.goneLocked() || p.damaged || p.cursorLocked(cl.g) != nil {
+		return 0, nil
+	}
+	from, _ := cl.sub.start(p.number)
+	return b.seedLocked(p, from)
+}
+
+// seedLocked returns where a group without a cursor starts in p. Where memory does not
+// tell, it gives up the lock while it reads the index: all else about p may be different
+// then. An error of the index takes p out of service.
 func (b *Broker) seedLocked(p *partition, at place) (committed int64, err error) {
 	if committed, known := p.knownSeedLocked(at); known {
 		return committed, nil
 	}
-	return b.offsetAt(p.viewLocked(), p.end, at.instantMs)
+	v, end := p.viewLocked(), p.end
+	p.mu.Unlock()
+	committed, err = b.offsetAt(v, end, at.instantMs)
+	p.mu.Lock()
+	if err != nil {
+		return 0, b.damageLocked(p, err)
+	}
+	return max(committed, p.start-1), nil
 }
 
 // reset makes the claim as if nothing was read.
@@ -231,8 +244,8 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		}
 		return part, err
 	}
-	if c.version != cl.version || p.queue.options.Load() != cl.options {
-		return part, errRetry
+	if c.version != cl.version || p.queue.options.Load() != cl.options || p.start > cl.from {
+		return part, errRetry // retention may have taken away a part of what was to be read
 	}
 	if len(cl.spans) == 0 {
 		if cl.hidden > 0 {

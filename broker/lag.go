@@ -38,27 +38,28 @@ func (p *partition) knownSeedLocked(at place) (committed int64, known bool) {
 
 // lockPlaced locks p with the place of each of groups there known from memory. Where only
 // the index knows it, a cursor remembers it from then on: not stored, since it follows
-// from the subscription, and so the next look costs nothing. The index is read without
-// the lock. A place that cannot be read stays unknown.
+// from the subscription, and so the next look costs nothing. A place that cannot be read
+// stays unknown.
 func (b *Broker) lockPlaced(p *partition, groups []*group) {
 	p.mu.Lock()
+	if err := b.placeGroupsLocked(p, groups); err != nil && !p.damaged {
+		b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("place of a group not found")
+	}
+}
+
+// placeGroupsLocked is lockPlaced with p locked before; seedLocked says what that means.
+func (b *Broker) placeGroupsLocked(p *partition, groups []*group) error {
 	for {
 		g, at := p.unplacedLocked(groups)
 		if g == nil {
-			return
+			return nil
 		}
-		v, end := p.viewLocked(), p.end
-		p.mu.Unlock()
-		committed, err := b.offsetAt(v, end, at.instantMs)
-		p.mu.Lock()
+		committed, err := b.seedLocked(p, at)
 		if err != nil {
-			if err = b.damageLocked(p, err); !p.damaged {
-				b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("place of a group not found")
-			}
-			return
+			return err
 		}
 		if p.cursorLocked(g) == nil && !g.deleted.Load() && !p.goneLocked() {
-			p.addCursorLocked(g, max(committed, p.start-1))
+			p.addCursorLocked(g, committed)
 		}
 	}
 }

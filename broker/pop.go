@@ -332,6 +332,9 @@ func (p *popper) wait(w *waiter) (*PopResult, error) {
 		}
 		if p.queue != queue || p.pin != pin || !slices.Equal(p.groups, groups) || (p.hold > 0) != held {
 			forget()
+			if !slices.Equal(p.groups, groups) {
+				passOn(groups) // it may have been woken for one that it waits for no more
+			}
 			continue // something has come into being: wait in the right place
 		}
 		woken := p.sleep(w, timer.C)
@@ -414,7 +417,12 @@ func (p *popper) leave(w *waiter) {
 		p.groups[0].ready.offer(p.pin.index)
 		return
 	}
-	for _, g := range p.groups {
+	passOn(p.groups)
+}
+
+// passOn hands on a wake-up that one of the groups has given, if it has work left.
+func passOn(groups []*group) {
+	for _, g := range groups {
 		g.ready.passOn(g.queue.count.Load())
 	}
 }

@@ -3,6 +3,9 @@ package broker
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
 func drain(r *ready, partitions uint32) (got []uint32) {
@@ -186,4 +189,42 @@ func TestWaiters(t *testing.T) {
 			t.Fatalf("%d waiters and %d lists remain", w.count.Load(), len(w.lists))
 		}
 	})
+}
+
+// A discovery pop that is woken for a queue which has lost the label that it looks for
+// hands the wake-up on to somebody who still waits there.
+func TestWakeUpOfALostLabel(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	configure := func(namespace string, delay int64) {
+		_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+			o.Namespace, o.DelayedProcessing = namespace, delay
+			return o, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("a", 3600)
+	if err := newWitness(b).push("p", "p0"); err != nil {
+		t.Fatal(err)
+	}
+	p := &popper{b: b, name: "g", gate: b.maintenance.pops.Load(), waits: time.Hour, over: true, req: &PopRequest{
+		Tenant: DefaultTenant, Discovery: true, Namespace: "a", Group: "g",
+	}}
+	if res, err := p.try(); err != nil || len(res.Parts) > 0 || len(p.groups) != 1 {
+		t.Fatal(res, err)
+	}
+	discovery, other := newWaiter(), newWaiter()
+	p.enlist(discovery)
+	p.groups[0].ready.wait(other)
+	configure("b", 0)
+	if woken(other) {
+		t.Fatal("not the oldest alone")
+	}
+	if _, err := p.wait(discovery); err != nil {
+		t.Fatal(err)
+	}
+	if !woken(other) {
+		t.Fatal("the wake-up is lost")
+	}
 }

@@ -115,29 +115,18 @@ func (s *seeking) run(group string) error {
 	return nil
 }
 
-// find returns the committed offset that the target means, from memory if it can.
+// find returns the committed offset that the target means.
 func (s *seeking) find() (committed int64, err error) {
 	p := s.p
 	p.mu.Lock()
-	v, end, known := p.viewLocked(), p.end, true
+	defer p.mu.Unlock()
 	switch {
 	case !p.announced || p.goneLocked():
-		err = ErrPartitionNotFound
+		return 0, ErrPartitionNotFound
 	case s.to.ToEnd:
-		committed = end - 1
-	default:
-		committed, known = p.knownSeedLocked(place{modeTimestamp, s.to.TimestampMs})
+		return p.end - 1, nil
 	}
-	p.mu.Unlock()
-	if known || err != nil {
-		return committed, err
-	}
-	if committed, err = s.b.offsetAt(v, end, s.to.TimestampMs); err != nil {
-		p.mu.Lock()
-		err = s.b.damageLocked(p, err)
-		p.mu.Unlock()
-	}
-	return committed, err
+	return s.b.seedLocked(p, place{modeTimestamp, s.to.TimestampMs})
 }
 
 // move sets the cursor and hands its record to the journal. Nothing is handed out until
@@ -169,7 +158,7 @@ func (s *seeking) move(committed int64) (t journal.Ticket, err error) {
 // MoveSubscription makes an instant the place where a group begins in partitions that
 // come into being from now on, in every queue where it is registered, and returns, when
 // that is on disk, how many queues these are. In partitions that exist it stays where it
-// is. Errors: ErrStorageFailed, ErrClosed.
+// is. Errors: ErrStorageFailed, ErrClosed, and those of reading the index.
 func (b *Broker) MoveSubscription(t Tenant, name string, instantMs int64) (queues int, err error) {
 	var last journal.Ticket
 	for _, q := range b.tenantQueues(t) {
@@ -196,7 +185,9 @@ func (b *Broker) moveSubscription(q *queue, name string, instantMs int64) (t jou
 		}
 		old := g.sub.Load()
 		if !old.holdsPlaced() {
-			b.holdCursors(q, g, old.placedBelow)
+			if err := b.holdCursors(q, g, old.placedBelow); err != nil {
+				return t, false, err
+			}
 		}
 		if t, moved = b.restartSubscription(g, old, instantMs); moved || q.deleted.Load() {
 			return t, moved, nil
@@ -234,19 +225,30 @@ func (b *Broker) restartSubscription(g *group, old *subscription, instantMs int6
 
 // holdCursors stores the cursors of g in the partitions numbered from on, so that they do
 // not follow from the subscription any more. The records come before the subscription's.
-func (b *Broker) holdCursors(q *queue, g *group, from uint64) {
-	groups := []*group{g}
+// In a damaged partition it is the oldest message. Errors: those of reading the index.
+func (b *Broker) holdCursors(q *queue, g *group, from uint64) error {
 	for _, p := range q.snapshot() {
 		if p.number < from {
 			continue
 		}
-		b.lockPlaced(p, groups)
-		if floor, c, ok := p.standingLocked(g); ok && p.announced && !g.deleted.Load() {
-			if c == nil {
-				c = p.addCursorLocked(g, floor)
-			}
-			b.recordCursorLocked(p, c, true)
+		if err := b.holdCursor(p, g); err != nil {
+			return err
 		}
-		p.mu.Unlock()
 	}
+	return nil
+}
+
+func (b *Broker) holdCursor(p *partition, g *group) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := b.placeGroupsLocked(p, []*group{g}); err != nil && !p.damaged {
+		return err
+	}
+	if floor, c, ok := p.standingLocked(g); ok && p.announced && !g.deleted.Load() {
+		if c == nil {
+			c = p.addCursorLocked(g, floor)
+		}
+		b.recordCursorLocked(p, c, true)
+	}
+	return nil
 }

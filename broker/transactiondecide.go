@@ -56,12 +56,13 @@ func (tx *transaction) decideAcksLocked() (v verdict) {
 	}
 	size := int64(len(tx.s.frame))
 	for _, a := range tx.acks {
-		ok, err := a.findLocked()
+		ok, need, err := a.findLocked()
 		switch {
 		case errors.Is(err, errGroupGone):
 			return verdict{stale: true}
-		case err != nil:
-			return verdict{err: tx.b.damageLocked(a.p, err)}
+		case need != nil:
+			a.need, v.unread = need, true
+			continue
 		case !ok:
 			return refused(errConsumerNotFound)
 		case !tx.fenceLocked(a):
