@@ -44,7 +44,7 @@ type claim struct {
 }
 
 var (
-	// errRetry says that the cursor changed while messages were read.
+	// errRetry says that the cursor, or what is there to be read, changed meanwhile.
 	errRetry = errors.New("cursor changed")
 	// errGroupGone says that the group was deleted, or a seek has put another in its
 	// place. Whoever gets it looks for the group by its name again.
@@ -232,8 +232,8 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		}
 		return part, err
 	}
-	if c.version != cl.version || p.queue.options.Load() != cl.options {
-		return part, errRetry
+	if c.version != cl.version || p.queue.options.Load() != cl.options || p.start > cl.from {
+		return part, errRetry // in the last case there may be a hole in what was read
 	}
 	if len(cl.spans) == 0 {
 		if cl.hidden > 0 {
