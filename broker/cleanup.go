@@ -187,6 +187,7 @@ func (r *recovery) deletePartition(number uint64) {
 	}
 	q := p.queue
 	p.removed = true
+	delete(r.gaps, p)
 	if q.byName[p.name] == p {
 		delete(q.byName, p.name)
 	}
