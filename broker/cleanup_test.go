@@ -95,6 +95,15 @@ func TestCleanupSlices(t *testing.T) {
 	if len(seen) != table.count() {
 		t.Fatalf("%d of %d partitions", len(seen), table.count())
 	}
+	for n := range seen {
+		table.set(n, nil)
+		table.set(n, nil)
+	}
+	for i := range table.chunks {
+		if table.chunks[i].list != nil || table.count() != 0 {
+			t.Fatalf("chunk %d takes memory, %d partitions are counted", i, table.count())
+		}
+	}
 }
 
 // A long list of partitions keeps its order and its places when some are removed.
