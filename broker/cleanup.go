@@ -163,7 +163,7 @@ func (t *partitionTable) slice(from uint64, n int) (list []*partition, next uint
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for end := uint64(len(t.chunks)) * tableChunk; from < end; from++ {
-		chunk := t.chunks[from/tableChunk]
+		chunk := t.chunks[from/tableChunk].list
 		if chunk == nil {
 			from += tableChunk - 1 - from%tableChunk
 			continue
@@ -187,6 +187,7 @@ func (r *recovery) deletePartition(number uint64) {
 	}
 	q := p.queue
 	p.removed = true
+	delete(r.gaps, p)
 	if q.byName[p.name] == p {
 		delete(q.byName, p.name)
 	}

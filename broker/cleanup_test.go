@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -94,6 +95,15 @@ func TestCleanupSlices(t *testing.T) {
 	if len(seen) != table.count() {
 		t.Fatalf("%d of %d partitions", len(seen), table.count())
 	}
+	for n := range seen {
+		table.set(n, nil)
+		table.set(n, nil)
+	}
+	for i := range table.chunks {
+		if table.chunks[i].list != nil || table.count() != 0 {
+			t.Fatalf("chunk %d takes memory, %d partitions are counted", i, table.count())
+		}
+	}
 }
 
 // A long list of partitions keeps its order and its places when some are removed.
@@ -125,5 +135,54 @@ func TestTombstonesKeepPlaces(t *testing.T) {
 	}
 	if info, partitions, err := b.Queue(DefaultTenant, "q"); err != nil || info.Partitions != 13 || len(partitions) != 13 {
 		t.Fatalf("%d partitions, %v", info.Partitions, err)
+	}
+}
+
+// The record of a partition stands in the journal again with every dead letter that is
+// replayed into it. Where the catalogue has forgotten the partition by then, batches seem to
+// be missing, and its removal behind them says why.
+func TestRemovedPartitionIsReplayed(t *testing.T) {
+	fsys := faultfs.New()
+	k := newKeeper()
+	b, err := k.open(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, b)
+	k.b = b
+	if err := errors.Join(k.configure(), k.push("b", "b0")(), k.bury(), k.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	// A checkpoint has sealed the journal, and captures what comes in just then.
+	sealed, err := b.journal.Rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters, err := b.DeadLetters(DefaultTenant, DeadLetterFilter{Limit: 1})
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("%d dead letters, %v", len(letters), err)
+	}
+	if r, err := b.ReplayDeadLetter(DefaultTenant, letters[0].ID, nil, nil); err != nil || !r.Removed {
+		t.Fatalf("replayed %+v, %v", r, err)
+	}
+	c := b.changed.take()
+	if err := b.file(&c, b.capture(&c), sealed); err != nil {
+		t.Fatal(err)
+	}
+	k.ahead.Add(int64(31 * 24 * time.Hour))
+	b.retain()
+	if q := b.queue(DefaultTenant, "q"); q.partition("b") != nil {
+		t.Fatal("the partition was not removed")
+	}
+	if err := b.rewriteCatalog(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := k.open(fsys.CrashStrict())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, after)
+	if q := after.queue(DefaultTenant, "q"); q.partition("b") != nil {
+		t.Fatal("the partition is back")
 	}
 }

@@ -38,8 +38,8 @@ type slowest struct {
 	instants  []int64 // where groups start that have not been here
 }
 
-// slowestLocked finds the slowest group. One that has registered has a place in every
-// partition, whether it was there or not.
+// slowestLocked finds the slowest group. One that has registered, and the queue mode once
+// it has consumed, have a place in every partition, whether they were there or not.
 func (p *partition) slowestLocked(groups []*group) slowest {
 	s := slowest{committed: math.MaxInt64}
 	for _, g := range groups {
@@ -47,7 +47,7 @@ func (p *partition) slowestLocked(groups []*group) slowest {
 			s.any, s.committed = true, min(s.committed, c.committed)
 			continue
 		}
-		at, ok := g.sub.Load().start(p.number)
+		at, ok := g.implied(p.number)
 		if !ok {
 			continue
 		}

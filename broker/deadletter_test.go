@@ -274,7 +274,7 @@ func TestDeadLetterOfAQueueBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.p.mu.Lock()
-	if ok, err := a.findLocked(); !ok || err != nil || a.decideLocked() != nil {
+	if ok, _, err := a.findLocked(); !ok || err != nil || a.decideLocked() != nil {
 		t.Fatalf("not decided: %t, %v", ok, err)
 	}
 	b.deleteQueue(DefaultTenant, "q")

@@ -140,46 +140,58 @@ func (p *partition) viewLocked() view {
 
 const tableChunk = 4096
 
-// partitionTable finds partitions by number. Numbers are dense and never reused.
+// partitionTable finds partitions by number. Numbers are dense and never reused; those of
+// partitions that are gone take no memory where all their neighbours are gone too.
 type partitionTable struct {
 	mu     sync.RWMutex
-	chunks [][]*partition
+	chunks []partitionChunk
+	total  int
+}
+
+type partitionChunk struct {
+	list []*partition // by number; nil: none is left
+	used int
 }
 
 func (t *partitionTable) get(number uint64) *partition {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	chunk := number / tableChunk
-	if chunk >= uint64(len(t.chunks)) || t.chunks[chunk] == nil {
+	if chunk >= uint64(len(t.chunks)) || t.chunks[chunk].list == nil {
 		return nil
 	}
-	return t.chunks[chunk][number%tableChunk]
+	return t.chunks[chunk].list[number%tableChunk]
 }
 
 // set puts p, or nil to forget a partition, at number.
 func (t *partitionTable) set(number uint64, p *partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	chunk := number / tableChunk
-	for uint64(len(t.chunks)) <= chunk {
-		t.chunks = append(t.chunks, nil)
+	for uint64(len(t.chunks)) <= number/tableChunk {
+		t.chunks = append(t.chunks, partitionChunk{})
 	}
-	if t.chunks[chunk] == nil {
-		t.chunks[chunk] = make([]*partition, tableChunk)
+	c := &t.chunks[number/tableChunk]
+	if c.list == nil {
+		c.list = make([]*partition, tableChunk)
 	}
-	t.chunks[chunk][number%tableChunk] = p
+	at := &c.list[number%tableChunk]
+	switch {
+	case *at == nil && p != nil:
+		c.used++
+		t.total++
+	case *at != nil && p == nil:
+		c.used--
+		t.total--
+	}
+	*at = p
+	if c.used == 0 {
+		c.list = nil
+	}
 }
 
 // count returns how many partitions there are, hidden ones included.
-func (t *partitionTable) count() (n int) {
+func (t *partitionTable) count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, chunk := range t.chunks {
-		for _, p := range chunk {
-			if p != nil {
-				n++
-			}
-		}
-	}
-	return n
+	return t.total
 }

@@ -94,7 +94,7 @@ func (b *Broker) recover() error {
 	}
 	r := &recovery{
 		b: b, segments: map[uint32]partlog.SegmentInfo{},
-		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{}, gaps: map[uint32]error{},
+		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{}, gaps: map[*partition]int64{},
 	}
 	for _, s := range []struct {
 		name string
@@ -126,8 +126,8 @@ type recovery struct {
 	// Deletions seen in the journal, so that a record of something unknown is told from
 	// one of something that is gone.
 	deletedQueues map[uint32]bool
-	orphans       map[uint64]bool  // partitions of deleted queues
-	gaps          map[uint32]error // by queue: batches are missing, to be excused by its deletion
+	orphans       map[uint64]bool      // partitions that were removed, or their queues deleted
+	gaps          map[*partition]int64 // batches up to here are missing, to be excused by its deletion
 }
 
 func (r *recovery) openCatalog() (err error) {
@@ -270,8 +270,9 @@ func (r *recovery) openJournal() (err error) {
 	for _, q := range b.queues {
 		b.clock.atLeast(q.newestMs.Load())
 	}
-	for _, gap := range r.gaps {
-		return gap
+	for p, next := range r.gaps {
+		return fmt.Errorf("replay batch: %w: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
+			record.ErrCorrupt, p.number, p.queue.name, p.end, next)
 	}
 	b.changed.ids(r.entries)
 	return nil

@@ -149,11 +149,10 @@ func (r *recovery) replayBatch(batch []byte) error {
 	}
 	if h.BaseOffset != p.end {
 		// A checkpoint that met the deletion of the queue has left batches out, and
-		// dropped them. The deletion must follow; see openJournal.
-		if r.gaps[p.queue.number] == nil {
-			r.gaps[p.queue.number] = fmt.Errorf(
-				"replay batch: %w: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
-				record.ErrCorrupt, p.number, p.queue.name, p.end, h.BaseOffset)
+		// dropped them. Or the catalogue has left the partition out, since it was removed,
+		// and its record has brought it back. The deletion must follow; see openJournal.
+		if _, known := r.gaps[p]; !known {
+			r.gaps[p] = h.BaseOffset
 		}
 		return nil
 	}
@@ -265,10 +264,10 @@ func (r *recovery) setQueue(d *record.Queue) error {
 }
 
 func (r *recovery) deleteQueue(q *queue) {
-	delete(r.gaps, q.number)
 	for _, p := range append(q.partitions, q.hidden) {
 		if p != nil {
 			r.orphans[p.number] = true
+			delete(r.gaps, p)
 		}
 	}
 	q.deleted.Store(true)

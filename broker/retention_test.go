@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -487,5 +488,42 @@ func TestHeldPartitionIsLeftAlone(t *testing.T) {
 	}
 	if want := []int64{5, 10, 20, 40, 80, 160, 300, 300, 300}; !slices.Equal(pauses, want) {
 		t.Fatalf("pauses of %v s, want %v", pauses, want)
+	}
+}
+
+// The queue mode has a place in partitions that it has not come to yet: what it has not
+// seen is not completed, however far named groups are.
+func TestCompletedWaitsForTheQueueMode(t *testing.T) {
+	k := newKeeper()
+	b, err := k.open(faultfs.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, b)
+	k.b = b
+	_, err = b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.RetentionEnabled, o.CompletedRetentionSeconds = true, 10
+		return o, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(k.push("a", "a0")(), k.push("b", "b0")()); err != nil {
+		t.Fatal(err)
+	}
+	popAll(t, b, PopRequest{Partition: "a", Pinned: true, Batch: 1, AutoAck: true})
+	popAll(t, b, PopRequest{Group: "named", Batch: 10, Partitions: 2, AutoAck: true})
+	k.ahead.Add(int64(time.Minute))
+	b.retain()
+	if got := contents(t, "both are done with a", b); !slices.Equal(got, []string{"b0"}) {
+		t.Fatalf("left are %v", got)
+	}
+	if ids, _ := popAll(t, b, PopRequest{Batch: 10, Partitions: 2, AutoAck: true}); !slices.Equal(ids, []string{"b0"}) {
+		t.Fatalf("popped %v", ids)
+	}
+	k.ahead.Add(int64(2 * time.Hour)) // it was held, so it is looked at after a pause
+	b.retain()
+	if got := contents(t, "all are done", b); len(got) > 0 {
+		t.Fatalf("left are %v", got)
 	}
 }
