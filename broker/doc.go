@@ -60,6 +60,7 @@
 //
 // # Locks, in the order they are taken
 //
+//	wheel.turnMu               one look at what is due at a time
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
 //	Broker.mu                  queues and groups by name and number
