@@ -10,7 +10,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
-.PHONY: run build test race lint fuzz crash demo bench bench-quick bench-compare cover tidy-check clean
+.PHONY: run build test race lint fuzz model crash demo bench bench-quick bench-compare cover tidy-check clean
 
 run: build
 	@./bin/skep serve & pid=$$!; \
@@ -38,6 +38,15 @@ fuzz:
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; \
 	done
+
+# make model HISTORIES=20000 compares the broker with its model for longer. A failure is
+# told by its seed: make model SEED=42.
+HISTORIES ?= 5000
+SEED      ?= 0
+model:
+	@seed=$(SEED); [ $$seed -ne 0 ] || seed=$$(date +%s); \
+	echo "$(HISTORIES) histories from seed $$seed"; \
+	$(GO) test -count=1 -timeout 0 ./server/model -v -rapid.checks=$(HISTORIES) -rapid.steps=200 -rapid.seed=$$seed
 
 ROUNDS ?= 40
 crash: build

@@ -109,6 +109,7 @@
 //
 // # Locks, in the order they are taken
 //
+//	wheel.turnMu               one look at what is due at a time
 //	configureMu                one change of options at a time
 //	checkpointMu               one checkpoint at a time
 //	maintenance.mu             the switches, and which way a push goes

@@ -15,6 +15,8 @@ const wheelTick = 10 * time.Millisecond
 // wheel holds the deadlines of leases and of hidden messages. An entry says only which
 // cursor to look at; the cursor knows what is due, so nothing is ever removed.
 type wheel struct {
+	turnMu sync.Mutex // one turn at a time, until what it found due is on offer
+
 	mu    sync.Mutex
 	wheel *lease.Wheel[lease.Key]
 	next  int64 // when the goroutine means to look, 0: when it is woken
@@ -68,12 +70,8 @@ func (b *Broker) turnWheel() {
 	defer timer.Stop()
 	var due []lease.Key
 	for {
-		var next int64
-		now := b.clock.mono()
-		due, next = b.wheel.advance(now, due[:0])
-		for _, k := range due {
-			b.lookAt(k, now)
-		}
+		var now, next int64
+		due, now, next = b.turn(due[:0])
 		pause := time.Hour
 		if next > 0 {
 			pause = max(wheelTick, time.Duration(next-now)*time.Millisecond)
@@ -87,6 +85,23 @@ func (b *Broker) turnWheel() {
 		}
 	}
 }
+
+// turn offers what is due now, and says when to look again; 0: when woken.
+func (b *Broker) turn(due []lease.Key) (scratch []lease.Key, now, next int64) {
+	b.wheel.turnMu.Lock()
+	defer b.wheel.turnMu.Unlock()
+	now = b.clock.mono()
+	due, next = b.wheel.advance(now, due)
+	for _, k := range due {
+		b.lookAt(k, now)
+	}
+	return due, now, next
+}
+
+// CatchUp offers whatever is due by Options.Now, and returns when that is done. The
+// broker waits for deadlines in real time, so a test that moves the clock by hand has to
+// say so.
+func (b *Broker) CatchUp() { b.turn(nil) }
 
 // lookAt offers the partition of a due cursor, unless its lease was extended meanwhile.
 func (b *Broker) lookAt(k lease.Key, now int64) {

@@ -131,6 +131,9 @@ func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since 
 		if s.found, err = b.ids.LookupSince(s.hashes[i], since, s.found[:0]); err != nil {
 			return false, err
 		}
+		if s.found, err = f.appendMinted(s.found, s.items[i].TransactionID, since); err != nil {
+			return false, err
+		}
 		id, offset, found, err := f.earliest(s.found, s.items[i].TransactionID, since)
 		if err != nil {
 			return false, err
@@ -141,6 +144,24 @@ func (b *Broker) findStored(s *pushState, batch *pushBatch, p *partition, since 
 		}
 	}
 	return stored, nil
+}
+
+// appendMinted appends the offset of the message whose id, and so whose transaction id,
+// the broker has minted as key. The index does not have it: the id itself says where to
+// look. Someone who pushes a delivered message again may well send its id along.
+func (f *finder) appendMinted(found []int64, key []byte, since int64) ([]int64, error) {
+	if len(key) != uuidTextLen {
+		return found, nil
+	}
+	id, err := uuid.ParseBytes(key)
+	if o := mintedFor(id); err != nil || o < f.v.start || o >= f.limit {
+		return found, nil // as most ids that clients have made
+	}
+	o, ok, err := f.mintedOffset(string(key), since)
+	if ok {
+		found = append(found, o)
+	}
+	return found, err
 }
 
 // earliest picks among candidates the first message with that transaction id appended at
@@ -159,7 +180,7 @@ func (f *finder) earliest(candidates []int64, key []byte, since int64) (id uuid.
 		if err != nil {
 			return id, 0, false, err
 		}
-		if ok && m.CreatedAtMs >= since && bytes.Equal(m.TransactionID, key) {
+		if ok && m.CreatedAtMs >= since && m.hasID(key) {
 			id, offset, found = m.ID, o, true
 		}
 	}

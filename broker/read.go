@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"hash/maphash"
 	"iter"
@@ -183,6 +185,22 @@ func (m *Message) deliveredHash() uint64 {
 	}
 	var text [36]byte
 	return hashID(appendUUID(text[:0], m.ID))
+}
+
+const uuidTextLen = 36
+
+// mintedFor returns the offset that a message id was minted for, see segment.MessageID.
+func mintedFor(id uuid.UUID) int64 {
+	return int64(id[11])<<32 | int64(binary.BigEndian.Uint32(id[12:]))
+}
+
+// hasID reports whether the outside knows m by that transaction id.
+func (m *Message) hasID(key []byte) bool {
+	if m.TransactionID != nil {
+		return bytes.Equal(m.TransactionID, key)
+	}
+	var text [uuidTextLen]byte
+	return bytes.Equal(appendUUID(text[:0], m.ID), key)
 }
 
 const hexDigits = "0123456789abcdef"

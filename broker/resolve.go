@@ -215,8 +215,12 @@ func (f *finder) offsetsOf(id string, since int64) (found []int64, err error) {
 	if id == "" {
 		return nil, nil
 	}
-	if o, ok, err := f.mintedOffset(id, since); err != nil || ok {
-		return []int64{o}, err
+	o, ok, err := f.mintedOffset(id, since)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		found = append(found, o) // and perhaps it was pushed again, with deduplication off
 	}
 	if o, ok, err := f.announcedOffset(id, since); err != nil || ok {
 		return []int64{o}, err

@@ -1,0 +1,248 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp/fasthttputil"
+	"pgregory.net/rapid"
+
+	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server"
+)
+
+// world is a broker that is being served, on a clock that only the test moves.
+type world struct {
+	base string // directory of this run; every crash goes on in another one below it
+	dir  string
+	dirs int
+
+	options broker.Options
+	nowMs   atomic.Int64
+
+	broker *broker.Broker
+	server *server.Server
+	served chan error
+	client *http.Client
+}
+
+// startMs is when every history begins.
+const startMs = 1_800_000_000_000
+
+func newWorld(t *rapid.T) *world {
+	base, err := os.MkdirTemp(memoryDir(), "skep-model-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{base: base, dir: filepath.Join(base, "0")}
+	w.nowMs.Store(startMs)
+	return w
+}
+
+// memoryDir is a file system in memory, where there is one: what a sync promises is not
+// what this test is about. "" is the usual place.
+func memoryDir() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err != nil || !info.IsDir() || os.Getenv("TMPDIR") != "" {
+		return ""
+	}
+	return shm
+}
+
+func (w *world) now() time.Time { return time.UnixMilli(w.nowMs.Load()) }
+
+// tick moves the clock. Afterwards the broker has noticed.
+func (w *world) tick(ms int64) int64 {
+	now := w.nowMs.Add(ms)
+	w.broker.CatchUp()
+	return now
+}
+
+func (w *world) start() error {
+	w.options.Dir, w.options.Logger, w.options.Now = w.dir, zerolog.Nop(), w.now
+	b, err := broker.Open(w.options)
+	if err != nil {
+		return fmt.Errorf("open broker: %w", err)
+	}
+	w.broker, w.served = b, make(chan error, 1)
+	w.server = server.New(server.Options{Broker: b, Logger: zerolog.Nop()})
+	ln := fasthttputil.NewInmemoryListener()
+	s, served := w.server, w.served
+	go func() { served <- s.Serve(ln) }() // ended by stop
+	w.client = &http.Client{Transport: &http.Transport{
+		DialContext:        func(context.Context, string, string) (net.Conn, error) { return ln.Dial() },
+		DisableCompression: true,
+	}}
+	return nil
+}
+
+func (w *world) stop() error {
+	if w.broker == nil {
+		return nil
+	}
+	// No request is in flight, so nothing has to be waited for.
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	w.client.CloseIdleConnections()
+	err := w.server.Shutdown(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	err = errors.Join(err, <-w.served, w.broker.Close())
+	w.broker = nil
+	return err
+}
+
+// end stops the broker and removes what it kept.
+func (w *world) end(t *rapid.T) {
+	if err := errors.Join(w.stop(), os.RemoveAll(w.base)); err != nil {
+		t.Errorf("end: %v", err)
+	}
+}
+
+// restart closes the broker and opens its directory again.
+func (w *world) restart() error { return errors.Join(w.stop(), w.start()) }
+
+// crash goes on with a copy of the directory as it is at this moment, which is what a
+// killed process leaves.
+func (w *world) crash() error {
+	w.dirs++
+	to := filepath.Join(w.base, fmt.Sprint(w.dirs))
+	if err := copyStill(w.dir, to); err != nil {
+		return err
+	}
+	if err := w.stop(); err != nil {
+		return err
+	}
+	w.dir = to
+	return w.start()
+}
+
+// generations lists those of the journal. A checkpoint ends with the removal of all that
+// were there when it began.
+func (w *world) generations() (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(w.dir, "journal"))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// copyStill copies a directory at a moment when nothing in it changes: two readings in a
+// row have to be equal. A checkpoint may be running, and it ends.
+func copyStill(from, to string) error {
+	var last map[string][]byte
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		now, err := readTree(from)
+		if err == nil && last != nil && sameTree(last, now) {
+			return writeTree(to, now)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not come to rest: %w", from, err)
+		}
+		last = now
+	}
+}
+
+// readTree reads all files below dir; directories are nil. It fails when one goes away
+// meanwhile.
+func readTree(dir string) (map[string][]byte, error) {
+	tree := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || d.IsDir() {
+			tree[name] = nil
+			return err
+		}
+		content, err := os.ReadFile(path)
+		tree[name] = append([]byte{}, content...)
+		return err
+	})
+	return tree, err
+}
+
+func sameTree(a, b map[string][]byte) bool {
+	for name, content := range b {
+		if was, ok := a[name]; !ok || !bytes.Equal(was, content) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func writeTree(dir string, tree map[string][]byte) error {
+	for name, content := range tree {
+		path := filepath.Join(dir, name)
+		if content == nil {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o600)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call makes a request and reads the answer.
+func (w *world) call(method, target string, body any) (status int, answer []byte, err error) {
+	path, query, _ := strings.Cut(target, "?")
+	req := &http.Request{
+		Method: method, Host: "skep", Header: http.Header{},
+		URL: &url.URL{Scheme: "http", Host: "skep", Opaque: path, RawQuery: query},
+	}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(res.Body)
+	return res.StatusCode, answer, err
+}
+
+// fetch makes a request that has to be answered with one of the statuses, and decodes
+// the body unless there is none.
+func (w *world) fetch(method, target string, body, into any, statuses ...int) (status int, err error) {
+	status, text, err := w.call(method, target, body)
+	if err != nil {
+		return status, err
+	}
+	for _, s := range statuses {
+		if s == status {
+			if len(text) == 0 {
+				return status, nil
+			}
+			if err := json.Unmarshal(text, into); err != nil {
+				return status, fmt.Errorf("%w: %s", err, text)
+			}
+			return status, nil
+		}
+	}
+	return status, fmt.Errorf("%s %s: status %d %s, want %v", method, target, status, text, statuses)
+}

@@ -1,0 +1,78 @@
+package model
+
+// Retain drops what the rules of every queue let go by now, as a broker does that opens
+// its directory, before it serves. It reports whether there was anything.
+func (m *Model) Retain() (dropped bool) {
+	for _, p := range m.partitions() {
+		start := m.cut(p)
+		for _, msg := range p.messages[p.start:start] {
+			// The broker tells by the message that it has minted an id.
+			msg.outlived = msg.outlived || msg.key == msg.id
+		}
+		dropped = dropped || start > p.start
+		p.start = start
+	}
+	return dropped
+}
+
+// cut returns where a partition should start by now: whole batches go from the front, as
+// far as the rule that reaches furthest says.
+func (m *Model) cut(p *partition) int64 {
+	o, start := &p.queue.options, p.start
+	if o.RetentionEnabled && o.RetentionSeconds > 0 {
+		start = max(start, p.firstSince(m.nowMs-o.RetentionSeconds*1000))
+	}
+	if o.MaxWaitTimeSeconds > 0 {
+		start = max(start, p.firstSince(m.nowMs-o.MaxWaitTimeSeconds*1000))
+	}
+	if o.RetentionEnabled && o.CompletedRetentionSeconds > 0 {
+		start = max(start, p.wholeBatches(min(p.firstSince(m.nowMs-o.CompletedRetentionSeconds*1000), p.slowest()+1)))
+	}
+	return start
+}
+
+// firstSince returns the offset of the first message that is not older.
+func (p *partition) firstSince(ms int64) int64 {
+	for _, msg := range p.retained() {
+		if msg.createdMs >= ms {
+			return msg.offset
+		}
+	}
+	return p.end()
+}
+
+// slowest is the lowest cursor of any group that surely has one; -1 without.
+func (p *partition) slowest() int64 {
+	lowest, found := p.end(), false
+	for _, g := range p.queue.groups() {
+		if c := p.at(g); c != nil && !c.unsure {
+			lowest, found = min(lowest, c.committed), true
+		}
+	}
+	if !found {
+		return -1
+	}
+	return lowest
+}
+
+// wholeBatches moves an offset back to where a batch begins. The messages of a batch
+// share their time, and no two batches do.
+func (p *partition) wholeBatches(offset int64) int64 {
+	offset = max(offset, p.start)
+	for offset > p.start && offset < p.end() && p.messages[offset-1].createdMs == p.messages[offset].createdMs {
+		offset--
+	}
+	return offset
+}
+
+// seal is what a pop does to the cursor of a partition that retention has emptied: it
+// moves to the end. A pop of the whole queue may not have come to the partition.
+func (m *Model) seal(p *partition, c *cursor, pinned bool) {
+	switch {
+	case p.start < p.end() || c.committed >= p.end()-1 || c.live(m.nowMs):
+	case pinned:
+		c.committed = p.end() - 1
+	default:
+		c.seal = p.end() - 1
+	}
+}
