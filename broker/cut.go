@@ -39,7 +39,8 @@ type slowest struct {
 }
 
 // slowestLocked finds the slowest group. One that has registered has a place in every
-// partition, whether it was there or not.
+// partition, whether it was there or not, and so has that of the queue mode: it is on its
+// way there.
 func (p *partition) slowestLocked(groups []*group) slowest {
 	s := slowest{committed: math.MaxInt64}
 	for _, g := range groups {
@@ -47,7 +48,7 @@ func (p *partition) slowestLocked(groups []*group) slowest {
 			s.any, s.committed = true, min(s.committed, c.committed)
 			continue
 		}
-		at, ok := g.sub.Load().start(p.number)
+		at, ok := g.implied(p.number)
 		if !ok {
 			continue
 		}
