@@ -51,6 +51,8 @@ type subscription struct {
 	// In partitions numbered below placedBelow a seek has placed the group.
 	placedBelow uint64
 	placed      place
+	// consumed says that the group had acknowledged something before that.
+	consumed bool
 }
 
 // place is a place in every partition at once.
@@ -86,7 +88,7 @@ func (g *group) appendRecord(dst []byte) []byte {
 		Number: g.number, Queue: g.queue.number, Registered: s.registered, Conflation: s.conflation,
 		Mode: s.mode, InstantMs: s.instantMs,
 		PlacedBelow: s.placedBelow, PlacedMode: s.placed.mode, PlacedMs: s.placed.instantMs,
-		CreatedMs: g.createdMs, Name: g.name,
+		CreatedMs: g.createdMs, Name: g.name, Consumed: s.consumed,
 	})
 }
 

@@ -63,7 +63,7 @@ func (b *Broker) deleteGroup(q *queue, name string, keep bool) replacement {
 			return nil
 		}
 		sub := *old.sub.Load()
-		sub.placedBelow, sub.placed = math.MaxUint64, place{mode: modeNowhere}
+		sub.placedBelow, sub.placed, sub.consumed = math.MaxUint64, place{mode: modeNowhere}, false
 		return &sub
 	})
 }

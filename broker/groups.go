@@ -45,7 +45,7 @@ func (b *Broker) Groups(t Tenant) ([]GroupInfo, error) {
 
 func (b *Broker) groupInfo(g *group) GroupInfo {
 	sub := g.sub.Load()
-	info := GroupInfo{Name: g.name, Queue: g.queue.name, Registered: sub.registered, Conflation: sub.conflation}
+	info := GroupInfo{Name: g.name, Queue: g.queue.name, Registered: sub.registered, Conflation: sub.conflation, Consumed: sub.consumed}
 	if sub.registered {
 		info.Mode, info.InstantMs, info.CreatedMs = modeNames[sub.mode], sub.instantMs, g.createdMs
 	}

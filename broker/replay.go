@@ -303,7 +303,7 @@ func (r *recovery) setGroup(d *record.Group) {
 	}
 	sub := &subscription{
 		registered: d.Registered, conflation: d.Conflation, place: place{d.Mode, d.InstantMs},
-		placedBelow: d.PlacedBelow, placed: place{d.PlacedMode, d.PlacedMs},
+		placedBelow: d.PlacedBelow, placed: place{d.PlacedMode, d.PlacedMs}, consumed: d.Consumed,
 	}
 	g.sub.Store(sub)
 	for _, at := range [...]place{sub.place, sub.placed} {

@@ -25,7 +25,8 @@ func (b *Broker) Seek(t Tenant, name, queueName string, to SeekTarget) (partitio
 	if q == nil {
 		return 0, ErrQueueNotFound
 	}
-	if partitions = q.announcedPartitions(); partitions == 0 {
+	partitions, consumed := q.survey(q.group(name))
+	if partitions == 0 {
 		return 0, ErrQueueNotFound
 	}
 	r := b.replaceGroup(q, name, func(old *group) *subscription {
@@ -34,6 +35,7 @@ func (b *Broker) Seek(t Tenant, name, queueName string, to SeekTarget) (partitio
 			sub = *old.sub.Load()
 		}
 		sub.placed, sub.placedBelow = b.placeLocked(q, to), b.nextPartition.Load()
+		sub.consumed = sub.consumed || consumed
 		return &sub
 	})
 	if r.next == nil {
@@ -46,15 +48,20 @@ func (b *Broker) Seek(t Tenant, name, queueName string, to SeekTarget) (partitio
 	return partitions, nil
 }
 
-func (q *queue) announcedPartitions() (n int) {
+// survey counts the partitions of q, and tells whether g, if there is one, has ever
+// acknowledged something in them.
+func (q *queue) survey(g *group) (partitions int, consumed bool) {
 	for _, p := range q.snapshot() {
 		p.mu.Lock()
 		if p.announced {
-			n++
+			partitions++
+		}
+		if c := p.cursorLocked(g); c != nil && c.consumed > 0 {
+			consumed = true
 		}
 		p.mu.Unlock()
 	}
-	return n
+	return partitions, consumed
 }
 
 // placeLocked returns the target as a place in every partition of q there is. q is locked.

@@ -186,15 +186,25 @@ type Group struct {
 	PlacedMs    int64
 	CreatedMs   int64
 	Name        string
+	// Consumed says that the group had acknowledged something before a seek has made it
+	// start over.
+	Consumed bool
 }
 
-// AppendGroup appends g as a frame, the fields in the order of the struct.
+// Bits of what stands in a group's frame for Registered.
+const (
+	groupRegistered = 1 << iota
+	groupConsumed
+)
+
+// AppendGroup appends g as a frame, the fields in the order of the struct. Consumed is a
+// bit in the byte of Registered.
 func AppendGroup(dst []byte, g *Group) []byte {
 	start := len(dst)
 	dst = BeginFrame(dst, KindGroup)
 	dst = appendU32(dst, g.Number)
 	dst = appendU32(dst, g.Queue)
-	dst = append(dst, flagByte(g.Registered), flagByte(g.Conflation), g.Mode)
+	dst = append(dst, flagByte(g.Registered)*groupRegistered|flagByte(g.Consumed)*groupConsumed, flagByte(g.Conflation), g.Mode)
 	dst = appendI64(dst, g.InstantMs)
 	dst = appendU64(dst, g.PlacedBelow)
 	dst = append(dst, g.PlacedMode)
@@ -207,8 +217,9 @@ func AppendGroup(dst []byte, g *Group) []byte {
 // DecodeGroup decodes the body of a KindGroup frame.
 func DecodeGroup(body []byte) (Group, error) {
 	f := fields{b: body}
+	number, queue, flags := f.u32(), f.u32(), f.u8()
 	g := Group{
-		Number: f.u32(), Queue: f.u32(), Registered: f.u8() != 0, Conflation: f.u8() != 0, Mode: f.u8(),
+		Number: number, Queue: queue, Registered: flags&groupRegistered != 0, Consumed: flags&groupConsumed != 0, Conflation: f.u8() != 0, Mode: f.u8(),
 		InstantMs: f.i64(), PlacedBelow: f.u64(), PlacedMode: f.u8(), PlacedMs: f.i64(),
 		CreatedMs: f.i64(), Name: f.str(),
 	}

@@ -29,7 +29,8 @@ func samples() []struct {
 	cursor := Cursor{7, 3, 2, 1, 41, 42, id(9), 42, 51, 1785000000123, 40, 1785000000100}
 	queue := Queue{4, id(1), id(2), 1785000000000, "orders.created", []byte(`{"LeaseTime":60}`)}
 	partition := Partition{7, 4, true, 1785000000001, "customer-42"}
-	group := Group{3, 4, true, true, 2, 1784000000000, 9, 1, 1784000000001, 1785000000002, "billing"}
+	group := Group{3, 4, true, true, 2, 1784000000000, 9, 1, 1784000000001, 1785000000002, "billing", false}
+	consumed := Group{Number: 5, Queue: 4, Name: "audit", Consumed: true}
 	switches := Switches{true, false}
 	dead := DeadLetter{id(5), 4, 7, 3, 3, 12, id(6), 1785000000003, 1785000000004, "order-8891", "boom", "billing"}
 	filed := Filed{7, 1, 52, 1785000000002, 1785000000005, 4096, 6, 8192}
@@ -51,6 +52,7 @@ func samples() []struct {
 		{"queue deleted", KindQueueDeleted, uint32(4), AppendQueueDeleted(nil, 4), func(b []byte) (any, error) { return DecodeQueueDeleted(b) }},
 		{"partition", KindPartition, partition, AppendPartition(nil, &partition), func(b []byte) (any, error) { return DecodePartition(b) }},
 		{"group", KindGroup, group, AppendGroup(nil, &group), func(b []byte) (any, error) { return DecodeGroup(b) }},
+		{"group that has consumed", KindGroup, consumed, AppendGroup(nil, &consumed), func(b []byte) (any, error) { return DecodeGroup(b) }},
 		{"group deleted", KindGroupDeleted, uint32(3), AppendGroupDeleted(nil, 3), func(b []byte) (any, error) { return DecodeGroupDeleted(b) }},
 		{"partition deleted", KindPartitionDeleted, uint64(7), AppendPartitionDeleted(nil, 7), func(b []byte) (any, error) { return DecodePartitionDeleted(b) }},
 		{"switches", KindSwitches, switches, AppendSwitches(nil, &switches), func(b []byte) (any, error) { return DecodeSwitches(b) }},

@@ -50,6 +50,16 @@ func TestM605List(t *testing.T) {
 		check("new", "q", "new", "Dead", 3, 1, 1, 0)
 		w.want(w.popFrom("q", "c"), "1")
 		check(queueMode, "q", "", "Lagging", 3, 3, 4, 350)
+		// A group that has ever consumed has done so after a seek, and another one, too.
+		for _, timestamp := range []string{"1970-01-01T00:00:00Z", "2200-01-01T00:00:00Z"} {
+			w.seek("all", "q", `{"timestamp":"`+timestamp+`"}`)
+			again()
+		}
+		check("all", "q", "all", "Stable", 3, 0, 0, 0)
+		w.seek("new", "q", `{"toEnd":true}`)
+		check("new", "q", "new", "Dead", 3, 0, 0, 0)
+		w.deleteGroup("all", "q", "deleteMetadata=false")
+		check("all", "q", "all", "Dead", 0, 0, 0, 0)
 	})
 }
 

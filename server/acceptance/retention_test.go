@@ -152,7 +152,8 @@ func TestM553CompletedRule(t *testing.T) {
 			w.popFrom("q", "x", "consumerGroup=h")
 			w.pop("q", "consumerGroup=idle")
 		}, 9},
-		"new, behind everything": {func(w *world) { drain(w, "g", 9); w.nothing(w.pop("q", "consumerGroup=h", "subscriptionMode=new")) }, 0},
+		"without a name, was elsewhere": {func(w *world) { drain(w, "g", 9); w.ackAll("", w.popFrom("q", "x")) }, 9},
+		"new, behind everything":        {func(w *world) { drain(w, "g", 9); w.nothing(w.pop("q", "consumerGroup=h", "subscriptionMode=new")) }, 0},
 		"new, and then something came": {func(w *world) {
 			w.nothing(w.pop("q", "consumerGroup=h", "subscriptionMode=new"))
 			w.queued(msg("q", "p", "z"))
