@@ -34,9 +34,10 @@
 //
 // A pop is different: if the answer is lost, its messages are leased, and with
 // AutoAck they are gone. A pop is repeated when no connection could be made or when
-// the broker answered 5xx or 429, and never after it may have reached the broker.
-// net/http would silently repeat a GET on a kept connection that turned out to be
-// closed; pops are built so that it cannot.
+// the broker answered 5xx or 429, and never after it may have taken effect: when no
+// answer came, or one that says that a write has failed. net/http would silently repeat
+// a GET on a kept connection that turned out to be closed; pops are built so that it
+// cannot.
 //
 // # Life of a consumer
 //

@@ -41,8 +41,8 @@ func (q Queue) Seek(ctx context.Context, at time.Time) (partitions int, err erro
 }
 
 // SeekToEnd moves the group of q behind everything stored so far, as Seek does to an
-// instant. It is not sent again once it may have reached the broker: what was stored in
-// between would be passed over too.
+// instant. It is not sent again once it may have taken effect: what was stored in between
+// would be passed over too.
 func (q Queue) SeekToEnd(ctx context.Context) (partitions int, err error) {
 	body, err := q.c.do(ctx, request{
 		method: "POST", path: q.seekPath(), body: []byte(`{"toEnd":true}`), timeout: q.c.timeout, once: true,

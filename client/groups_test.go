@@ -44,23 +44,32 @@ func TestSeek(t *testing.T) {
 
 // A seek to the end that may have arrived is not sent again, one to an instant is.
 func TestSeekRepeats(t *testing.T) {
-	drop := func(n int, w http.ResponseWriter, r *http.Request) {
-		if n == 0 {
-			panic(http.ErrAbortHandler)
-		}
-		reply(w, 200, `{"partitionsUpdated":1}`)
+	first := map[string]func(w http.ResponseWriter){
+		"no answer": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"unknown":   func(w http.ResponseWriter) { reply(w, 503, `{"error":"failed","code":"storage_failed"}`) },
+		"refused":   func(w http.ResponseWriter) { reply(w, 503, `{"error":"recovering","code":"recovering"}`) },
 	}
 	for name, row := range map[string]struct {
 		seek func(Queue) (int, error)
-		sent int
+		sent map[string]int
 	}{
-		"instant": {func(q Queue) (int, error) { return q.Seek(context.Background(), time.Unix(0, 0)) }, 2},
-		"end":     {func(q Queue) (int, error) { return q.SeekToEnd(context.Background()) }, 1},
+		"instant": {func(q Queue) (int, error) { return q.Seek(context.Background(), time.Unix(0, 0)) },
+			map[string]int{"no answer": 2, "unknown": 2, "refused": 2}},
+		"end": {func(q Queue) (int, error) { return q.SeekToEnd(context.Background()) },
+			map[string]int{"no answer": 1, "unknown": 1, "refused": 2}},
 	} {
-		f := newFake(t, drop)
-		_, err := row.seek(f.Queue("q").Group("g"))
-		if got := len(f.seen()); got != row.sent || (err == nil) != (row.sent == 2) {
-			t.Errorf("%s: sent %d times, %v", name, got, err)
+		for how, sent := range row.sent {
+			f := newFake(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+				if n == 0 {
+					first[how](w)
+					return
+				}
+				reply(w, 200, `{"partitionsUpdated":1}`)
+			})
+			_, err := row.seek(f.Queue("q").Group("g"))
+			if got := len(f.seen()); got != sent || (err == nil) != (sent == 2) {
+				t.Errorf("%s, %s: sent %d times, %v", name, how, got, err)
+			}
 		}
 	}
 }

@@ -22,9 +22,13 @@ type request struct {
 	path    string // escaped, with its query
 	body    []byte
 	timeout time.Duration // of one attempt
-	once    bool          // never again once it may have reached the broker
+	once    bool          // never again once it may have taken effect
 	single  bool          // no second attempt whatever happens
 }
+
+// outcomeUnknown is the code of an answer that does not say whether the request took
+// effect: a write has failed.
+const outcomeUnknown = "storage_failed"
 
 // lostError is an attempt without an answer.
 type lostError struct {
@@ -78,7 +82,7 @@ func (c *Client) again(r request, attempt int, err error) (time.Duration, bool) 
 		if answer.RetryAfter > maxPatience {
 			return 0, false
 		}
-		return max(c.pause(attempt), answer.RetryAfter), answer.temporary()
+		return max(c.pause(attempt), answer.RetryAfter), answer.temporary() && !(r.once && answer.Code == outcomeUnknown)
 	case errors.As(err, &lost):
 		return c.pause(attempt), !r.once || !lost.sent
 	}

@@ -160,7 +160,11 @@ func find(method []byte, p *path) (found *splitRoute, allowed string) {
 	return nil, allowed
 }
 
+// appendAllowed adds what r answers, unless another route of the path has.
 func appendAllowed(allowed string, r *route) string {
+	if strings.Contains(allowed, r.method) {
+		return allowed
+	}
 	if allowed != "" {
 		allowed += ", "
 	}

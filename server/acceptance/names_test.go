@@ -86,7 +86,13 @@ func TestM013RawAndEscapedNames(t *testing.T) {
 	if q := w.queues(); len(q) != 1 {
 		t.Errorf("queues %+v", q)
 	}
-	for _, path := range []string{"%", "%2", "%zz", "%ff", "a%C3"} {
+	for _, path := range []string{"50%", "50%25", "5%30%"} { // M-801: a percent sign as well
+		w.queued(msg("50%", "", path))
+		if a := w.call("GET", "/api/v1/pop/queue/"+path+"?autoAck=true", ""); a.status != 200 {
+			t.Errorf("pop of %s: %d %s", path, a.status, a.body)
+		}
+	}
+	for _, path := range []string{"%ff", "a%C3"} {
 		a := w.call("GET", "/api/v1/pop/queue/"+path, "")
 		if e := decode[errorAnswer](t, a.body); a.status != 400 || !strings.HasPrefix(e.Error, "bad path: ") {
 			t.Errorf("pop of %q: %d %s", path, a.status, a.body)

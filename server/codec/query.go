@@ -83,7 +83,7 @@ func (v *Values) decode(raw []byte) ([]byte, error) {
 	}
 	start := len(v.scratch)
 	var err error
-	if v.scratch, err = appendPercentDecoded(v.scratch, raw, ' '); err != nil {
+	if v.scratch, err = appendQueryDecoded(v.scratch, raw); err != nil {
 		return nil, err
 	}
 	out := v.scratch[start:len(v.scratch):len(v.scratch)]
@@ -144,37 +144,53 @@ func quote(value []byte) string {
 
 // PathSegment decodes one segment of a path, once: %2F is a slash inside of a name,
 // and a plus sign is a plus sign. Any text is a name, NUL included, but bytes that are
-// not UTF-8 and escapes that are not escapes make a *QueryError. Without escapes the
-// result is raw itself, otherwise a copy.
+// not UTF-8 make a *QueryError. A percent sign that begins no escape is one, because
+// there are clients that escape no names: they could not reach a queue named "50%".
+// Without percent signs the result is raw itself, otherwise a copy.
 func PathSegment(raw []byte) ([]byte, error) {
 	if bytes.IndexByte(raw, '%') < 0 {
 		return raw, validText(raw)
 	}
-	out, err := appendPercentDecoded(make([]byte, 0, len(raw)), raw, '+')
-	if err != nil {
-		return nil, err
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if escaped, ok := unescape(raw[i:]); ok {
+			c = escaped
+			i += 2
+		}
+		out = append(out, c)
 	}
 	return out, validText(out)
 }
 
-// appendPercentDecoded appends raw to dst with its percent escapes resolved and each
-// plus sign replaced.
-func appendPercentDecoded(dst, raw []byte, plus byte) ([]byte, error) {
+// appendQueryDecoded appends raw to dst with its escapes resolved and each plus sign a
+// space.
+func appendQueryDecoded(dst, raw []byte) ([]byte, error) {
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; c {
 		case '+':
-			dst = append(dst, plus)
+			dst = append(dst, ' ')
 		case '%':
-			if i+2 >= len(raw) || unhex(raw[i+1]) < 0 || unhex(raw[i+2]) < 0 {
+			escaped, ok := unescape(raw[i:])
+			if !ok {
 				return dst, &QueryError{Text: "invalid escape " + quote(raw[i:min(i+3, len(raw))])}
 			}
-			dst = append(dst, byte(unhex(raw[i+1])<<4|unhex(raw[i+2])))
+			dst = append(dst, escaped)
 			i += 2
 		default:
 			dst = append(dst, c)
 		}
 	}
 	return dst, nil
+}
+
+// unescape resolves the percent escape that b begins with.
+func unescape(b []byte) (c byte, ok bool) {
+	if len(b) < 3 || b[0] != '%' {
+		return 0, false
+	}
+	high, low := unhex(b[1]), unhex(b[2])
+	return byte(high<<4 | low), high >= 0 && low >= 0
 }
 
 // validText refuses what could not be written as JSON again.
