@@ -208,8 +208,9 @@ func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) 
 }
 
 // cutLocked moves the start of p. Nothing is written to the journal: should the start be
-// lost in a crash, the messages are dropped again before the broker serves. It is marked,
-// so that the next checkpoint has it in the catalogue, and segments can go.
+// lost in a crash, the messages are dropped again before the broker serves, by the same
+// rules: see changeOptions. It is marked, so that the next checkpoint has it in the
+// catalogue, and segments can go.
 func (b *Broker) cutLocked(p *partition, c cut) {
 	p.start, p.startMs, p.filedBytes = c.offset, c.startMs, c.bytes
 	if c.offset >= p.filedEnd {
@@ -217,4 +218,5 @@ func (b *Broker) cutLocked(p *partition, c cut) {
 	}
 	b.changed.partition(p)
 	p.queue.aging.loose.Store(true)
+	p.queue.aging.moved.Store(true)
 }
