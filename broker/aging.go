@@ -59,8 +59,6 @@ type aging struct {
 	// loose says that segments may have become dead: a start has moved since they were
 	// last looked at, or something keeps them from being dropped that time will mend.
 	loose atomic.Bool
-	// moved says that the catalogue may lack a start that a rule has moved.
-	moved atomic.Bool
 
 	windows windows // that due was kept for, the retainer's
 

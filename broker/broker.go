@@ -106,7 +106,7 @@ type Broker struct {
 	grown map[uint32]partlog.SegmentInfo
 
 	// retainMu lets one cycle of the retainer run at a time, and guards what only that
-	// uses. It is held while a removal goes to disk. A change of the rules takes it too.
+	// uses. It is held while a removal goes to disk; nothing else takes it.
 	retainMu sync.Mutex
 	watched  map[uint32]*watched
 	cleanup  cleanup

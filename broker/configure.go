@@ -35,8 +35,7 @@ func ConfigureDefaults() QueueOptions {
 
 // Configure changes the options of a queue, which is made if it does not exist, and
 // returns when they are on disk. change gets the options in force, or the defaults with
-// exists false; an error of it is returned and nothing is written. Errors: ErrStorageFull
-// where rules change that have dropped messages, ErrStorageFailed, ErrClosed.
+// exists false; an error of it is returned and nothing is written.
 func (b *Broker) Configure(t Tenant, name string, change func(current QueueOptions, exists bool) (QueueOptions, error)) (QueueInfo, error) {
 	b.configureMu.Lock()
 	defer b.configureMu.Unlock()
@@ -53,34 +52,12 @@ func (b *Broker) Configure(t Tenant, name string, change func(current QueueOptio
 		if created == exists {
 			continue // a push or a delete came between
 		}
-		if ok, err := b.changeOptions(q, &o); ok || err != nil {
+		if ok, err := b.configure(q, &o); ok || err != nil {
 			b.created.wake("")
 			b.created.wake(name)
 			return q.identity(), err
 		}
 	}
-}
-
-// changeOptions stores the options of q. ok is false if q is deleted. Where a rule goes
-// that has dropped messages, the starts it has moved are first brought into the catalogue,
-// and no more are moved: the next Open could not find them by the rule.
-func (b *Broker) changeOptions(q *queue, o *QueueOptions) (ok bool, err error) {
-	if q.options.Load().windows() == o.windows() {
-		return b.configure(q, o)
-	}
-	b.retainMu.Lock()
-	defer b.retainMu.Unlock()
-	if q.aging.moved.Load() {
-		if filed, err := b.checkpoint(); !filed {
-			b.poke() // to draw the consequences
-			if b.journal.Err() == nil {
-				err = refusalOf(err)
-			}
-			return false, b.storageError(err)
-		}
-		q.aging.moved.Store(false)
-	}
-	return b.configure(q, o)
 }
 
 // configure stores the options of q. ok is false if q is deleted.

@@ -85,11 +85,12 @@
 // spool is empty, and the last of it is moved while no push can come in between, so
 // messages of a partition keep the order of their pushes. See drainer and sweepSpool.
 //
-// Retention drops in two steps. A start moves at once, in memory: nothing is written for
-// it, since Open applies the rules again before it serves. The next checkpoint has it in the
-// catalogue, and only together with it, or later, that a segment is dropped; see reap.go.
-// There is one before the rules of a queue change that have dropped something. A
-// partition is looked at when its oldest message is due (type aging), never on a timer.
+// Retention drops in two steps. A start moves at once. Its record is waited for by nobody:
+// Open applies the rules again before it serves, and whatever could make them come out
+// otherwise, other options, a seek, a new group, has a record behind that of the start. The
+// next checkpoint has the start in the catalogue, and only together with it, or later, that
+// a segment is dropped; see reap.go. A partition is looked at when its oldest message is due
+// (type aging), never on a timer.
 //
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
@@ -112,9 +113,9 @@
 //
 //	wheel.turnMu               one look at what is due at a time
 //	configureMu                one change of options at a time
-//	retainMu                   one cycle of the retainer at a time
 //	checkpointMu               one checkpoint at a time
 //	maintenance.mu             the switches, and which way a push goes
+//	retainMu                   one cycle of the retainer at a time
 //	Broker.mu                  queues and groups by name and number
 //	partition.mu               everything of a partition, its cursors included; of
 //	                           several, by ascending number

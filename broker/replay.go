@@ -62,6 +62,12 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 	switch k {
 	case record.KindBatch:
 		return r.replayBatch(body)
+	case record.KindCut:
+		c, err := record.DecodeCut(body)
+		if p := b.partitions.get(c.Partition); p != nil && err == nil {
+			r.cut(p, &c)
+		}
+		return err
 	case record.KindCursor:
 		c, err := record.DecodeCursor(body)
 		if err != nil {
@@ -325,4 +331,14 @@ func (r *recovery) setCursor(d *record.Cursor) (*partition, *cursor) {
 	}
 	c.restore(d, r.b.clock)
 	return p, c
+}
+
+// cut moves the start of a partition, unless the catalogue has it there already.
+func (r *recovery) cut(p *partition, c *record.Cut) {
+	if c.Start <= p.start || c.Start > p.end {
+		return
+	}
+	p.start, p.startMs, p.filedBytes = c.Start, c.StartMs, c.Bytes
+	r.b.changed.partition(p)
+	p.queue.aging.loose.Store(true)
 }

@@ -3,6 +3,8 @@ package broker
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/skepmq/skep/log/record"
 )
 
 // dropRule says why messages were dropped.
@@ -207,16 +209,17 @@ func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) 
 	return e
 }
 
-// cutLocked moves the start of p. Nothing is written to the journal: should the start be
-// lost in a crash, the messages are dropped again before the broker serves, by the same
-// rules: see changeOptions. It is marked, so that the next checkpoint has it in the
-// catalogue, and segments can go.
+// cutLocked moves the start of p. Nobody waits for its record: should a crash lose it, the
+// rules apply again before the broker serves. It is marked, so that the next checkpoint
+// has it in the catalogue, and segments can go.
 func (b *Broker) cutLocked(p *partition, c cut) {
 	p.start, p.startMs, p.filedBytes = c.offset, c.startMs, c.bytes
 	if c.offset >= p.filedEnd {
 		p.damaged = false // what was damaged lay in a segment, and is gone
 	}
 	b.changed.partition(p)
+	b.journal.Append(record.AppendCut(nil, &record.Cut{
+		Partition: p.number, Start: c.offset, StartMs: c.startMs, Bytes: c.bytes,
+	}), true)
 	p.queue.aging.loose.Store(true)
-	p.queue.aging.moved.Store(true)
 }

@@ -26,6 +26,7 @@ const (
 	KindPartitionDeleted  Kind = 13 // PartitionDeleted
 	KindSwitches          Kind = 14 // Switches
 	KindSegmentDropped    Kind = 15 // SegmentDropped; in the catalogue only
+	KindCut               Kind = 16 // Cut; in the journal only, Filed says it in the catalogue
 )
 
 // FrameHeaderLen is the length of a frame's kind and length fields.

@@ -32,6 +32,7 @@ func samples() []struct {
 	group := Group{3, 4, true, true, 2, 1784000000000, 9, 1, 1784000000001, 1785000000002, "billing", false}
 	consumed := Group{Number: 5, Queue: 4, Name: "audit", Consumed: true}
 	switches := Switches{true, false}
+	cut := Cut{7, 40, 1785000000003, 2048}
 	dead := DeadLetter{id(5), 4, 7, 3, 3, 12, id(6), 1785000000003, 1785000000004, "order-8891", "boom", "billing"}
 	filed := Filed{7, 1, 52, 1785000000002, 1785000000005, 4096, 6, 8192}
 	segment := Segment{6, 4, 7, 65536, true}
@@ -56,6 +57,7 @@ func samples() []struct {
 		{"group deleted", KindGroupDeleted, uint32(3), AppendGroupDeleted(nil, 3), func(b []byte) (any, error) { return DecodeGroupDeleted(b) }},
 		{"partition deleted", KindPartitionDeleted, uint64(7), AppendPartitionDeleted(nil, 7), func(b []byte) (any, error) { return DecodePartitionDeleted(b) }},
 		{"switches", KindSwitches, switches, AppendSwitches(nil, &switches), func(b []byte) (any, error) { return DecodeSwitches(b) }},
+		{"cut", KindCut, cut, AppendCut(nil, &cut), func(b []byte) (any, error) { return DecodeCut(b) }},
 		{"dead letter", KindDeadLetter, dead, AppendDeadLetter(nil, &dead), func(b []byte) (any, error) { return DecodeDeadLetter(b) }},
 		{"dead letter removed", KindDeadLetterRemoved, removed{4, id(5)}, AppendDeadLetterRemoved(nil, 4, id(5)), func(b []byte) (any, error) {
 			q, id, err := DecodeDeadLetterRemoved(b)

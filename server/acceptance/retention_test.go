@@ -197,6 +197,30 @@ func TestM553SlowGroupCatchesUp(t *testing.T) {
 	})
 }
 
+// What was dropped behind every group stays dropped when one comes that would have held it,
+// or goes back, and the rules are applied anew.
+func TestM553DroppedStaysDropped(t *testing.T) {
+	for name, behind := range map[string]func(w *world){
+		"a new group": func(w *world) { w.nothing(w.pop("q", "consumerGroup=late", "subscriptionMode=all")) },
+		"a seek":      func(w *world) { w.seek("g", "q", `{"timestamp":"1970-01-01T00:00:00Z"}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			retainingAgain(t, func(w *world, again func()) {
+				w.configure("q", `{"retentionEnabled":true,"completedRetentionSeconds":10}`)
+				w.queued(numbered("q", "p", "m", 4)...)
+				w.ackAll("g", w.pop("q", "consumerGroup=g"))
+				w.after(time.Minute)
+				w.total("q", 0)
+				behind(w)
+				again()
+				w.total("q", 0)
+				w.nothing(w.pop("q", "consumerGroup=late", "subscriptionMode=all"))
+				w.nothing(w.pop("q", "consumerGroup=g"))
+			})
+		})
+	}
+}
+
 func TestM554Eviction(t *testing.T) {
 	for _, enabled := range []string{"true", "false"} {
 		t.Run("retentionEnabled "+enabled, func(t *testing.T) {
