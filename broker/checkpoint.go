@@ -365,6 +365,9 @@ func (b *Broker) rewriteCatalog() error {
 			}
 			buf, err = b.emitQueue(q, buf, emit)
 		}
+		if err == nil {
+			_, err = emit(buf) // the last of them may have nothing but its record
+		}
 		return errors.Join(err, b.journal.Flush())
 	})
 }

@@ -500,3 +500,23 @@ func TestDeadLetterOfDeletedQueue(t *testing.T) {
 		t.Error("something was moved")
 	}
 }
+
+// A queue that has nothing but its options is in a catalogue that was rewritten, also as
+// the last one of it.
+func TestRewriteKeepsQueuesWithoutPartitions(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.RetryLimit = 7
+		return o, nil
+	})
+	w := newWitness(b)
+	if err := errors.Join(err, w.checkpoint(), b.rewriteCatalog(), w.push("p", "p0"), w.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkRecovery(t, "after the rewrite", fsys.CrashStrict())
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	if q := after.queue(DefaultTenant, "q"); q == nil || q.options.Load().RetryLimit != 7 {
+		t.Error("the queue has lost its options")
+	}
+}
