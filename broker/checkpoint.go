@@ -373,11 +373,14 @@ func (b *Broker) rewriteCatalog() error {
 }
 
 func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, error)) ([]byte, error) {
+	// Looked up first, which waits for a record of the queue that is being written: a
+	// checkpoint may have taken the mark already, and will not come back to it.
+	groups := q.currentGroups()
 	if q.deleted.Load() || !q.announced.Load() {
 		return buf, nil
 	}
 	buf = q.appendRecord(buf)
-	for _, g := range q.currentGroups() {
+	for _, g := range groups {
 		if g.announced.Load() {
 			buf = g.appendRecord(buf)
 		}
