@@ -365,16 +365,22 @@ func (b *Broker) rewriteCatalog() error {
 			}
 			buf, err = b.emitQueue(q, buf, emit)
 		}
+		if err == nil {
+			_, err = emit(buf) // the last of them may have nothing but its record
+		}
 		return errors.Join(err, b.journal.Flush())
 	})
 }
 
 func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, error)) ([]byte, error) {
+	// Looked up first, which waits for a record of the queue that is being written: a
+	// checkpoint may have taken the mark already, and will not come back to it.
+	groups := q.currentGroups()
 	if q.deleted.Load() || !q.announced.Load() {
 		return buf, nil
 	}
 	buf = q.appendRecord(buf)
-	for _, g := range q.currentGroups() {
+	for _, g := range groups {
 		if g.announced.Load() {
 			buf = g.appendRecord(buf)
 		}

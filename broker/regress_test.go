@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -499,4 +500,50 @@ func TestDeadLetterOfDeletedQueue(t *testing.T) {
 	if b.queue(DefaultTenant, other) != nil {
 		t.Error("something was moved")
 	}
+}
+
+// A queue that has nothing but its options is in a catalogue that was rewritten, also as
+// the last one of it.
+func TestRewriteKeepsQueuesWithoutPartitions(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.RetryLimit = 7
+		return o, nil
+	})
+	w := newWitness(b)
+	if err := errors.Join(err, w.checkpoint(), b.rewriteCatalog(), w.push("p", "p0"), w.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkRecovery(t, "after the rewrite", fsys.CrashStrict())
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	if q := after.queue(DefaultTenant, "q"); q == nil || q.options.Load().RetryLimit != 7 {
+		t.Error("the queue has lost its options")
+	}
+}
+
+// A checkpoint may take the mark of a queue whose record is only about to be written, and
+// the catalogue be rewritten before it is: nobody will write the record again.
+func TestRewriteWaitsForTheRecordOfAQueue(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	q, _ := b.ensureQueue(DefaultTenant, "q", DefaultOptions)
+	q.mu.Lock() // as announceLocked has it, which is cut in two here
+	b.changed.queue(q)
+	w := newWitness(b)
+	if err := w.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	rewritten := make(chan error)
+	go func() { rewritten <- b.rewriteCatalog() }()
+	for range 1000 {
+		runtime.Gosched() // so that it comes as far as it can
+	}
+	b.journal.Append(q.appendRecord(nil), false)
+	q.announced.Store(true)
+	q.mu.Unlock()
+	if err := errors.Join(<-rewritten, w.push("p", "p0"), w.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkRecovery(t, "after the rewrite", fsys.CrashStrict())
 }
