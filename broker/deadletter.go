@@ -17,10 +17,11 @@ type deadLetters struct {
 	mu sync.Mutex
 	// list is in the order of filing, so of FailedMs. Removed ones stay until they are
 	// half of it; then the list is replaced, not changed: see letterWalk.
-	list []*deadLetter
-	byID map[uuid.UUID]*deadLetter
-	by   map[uint64]int64       // how many, by partition
-	at   map[uint64]*deadLetter // the newest of each address, by its hash
+	list  []*deadLetter
+	first int // those in list before it are removed; see oldest
+	byID  map[uuid.UUID]*deadLetter
+	by    map[uint64]int64       // how many, by partition
+	at    map[uint64]*deadLetter // the newest of each address, by its hash
 }
 
 // deadLetter is one of them. Its record never changes; the deadLetters' lock guards the
@@ -103,7 +104,7 @@ func (ds *deadLetters) removeLocked(l *deadLetter) {
 				kept = append(kept, x)
 			}
 		}
-		ds.list = kept
+		ds.list, ds.first = kept, 0
 	}
 }
 

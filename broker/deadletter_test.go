@@ -253,3 +253,29 @@ func TestReplayOnFullDisk(t *testing.T) {
 		t.Errorf("delete: %d, %v", n, err)
 	}
 }
+
+// The oldest dead letter is found without walking over those before it again.
+func TestOldestDeadLetter(t *testing.T) {
+	var ds deadLetters
+	const count = 1000
+	letter := func(n int) *record.DeadLetter {
+		return &record.DeadLetter{ID: [16]byte{byte(n >> 8), byte(n), 1}, Partition: 1, Offset: int64(n)}
+	}
+	for n := range count {
+		ds.add(letter(n), true)
+	}
+	for n := range count {
+		offset, ok := ds.oldest()
+		if !ok || offset != int64(n) || ds.list[ds.first].Offset != offset {
+			t.Fatalf("after %d: %d, %v, begun at %d of %d", n, offset, ok, ds.first, len(ds.list))
+		}
+		ds.remove(letter(n).ID)
+	}
+	if offset, ok := ds.oldest(); ok || ds.first != len(ds.list) {
+		t.Fatalf("%d is left, %v", offset, ok)
+	}
+	ds.add(letter(count), true)
+	if offset, ok := ds.oldest(); !ok || offset != count {
+		t.Fatalf("found %d, %v", offset, ok)
+	}
+}

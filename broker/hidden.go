@@ -43,12 +43,14 @@ func (ds *deadLetters) forgetBelow(start int64) {
 	}
 }
 
-// oldest returns the offset of the oldest one's payload.
+// oldest returns the offset of the oldest one's payload. It goes on where the latest look
+// ended: removing a million one by one, oldest first, must not walk over half of them each
+// time.
 func (ds *deadLetters) oldest() (offset int64, ok bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	for _, l := range ds.list {
-		if !l.removed {
+	for ; ds.first < len(ds.list); ds.first++ {
+		if l := ds.list[ds.first]; !l.removed {
 			return l.Offset, true
 		}
 	}

@@ -24,8 +24,9 @@ type partition struct {
 
 	// Offsets: start is the first kept, filedEnd one past the last in segments, hwm
 	// one past the last on disk, which is all that consumers see, end the next to be
-	// given out. start and filedEnd are at most hwm, and hwm is at most end; start is
-	// above filedEnd where retention has dropped what no checkpoint has filed yet.
+	// given out. start is at most hwm, and hwm at most end; start is above filedEnd where
+	// retention has dropped what no checkpoint has filed yet, and hwm below it until a
+	// push that a checkpoint has filed meanwhile is published.
 	start, filedEnd, hwm, end int64
 
 	startMs, filedMs, lastMs int64 // append times of start, of filedEnd-1, of end-1
