@@ -263,6 +263,16 @@ func (p *partition) at(group string) *cursor {
 	return nil
 }
 
+// met reports whether the group has touched a partition of the queue.
+func (q *queue) met(group string) bool {
+	for _, p := range q.partitions {
+		if p.cursors[group] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // keep stores a cursor that something has touched.
 func (p *partition) keep(group string, c *cursor) {
 	c.implied, c.unsure = false, false

@@ -41,11 +41,12 @@ func (p *partition) firstSince(ms int64) int64 {
 	return p.end()
 }
 
-// slowest is the lowest cursor of any group that surely has one; -1 without.
+// slowest is the lowest cursor of any group that surely has one; -1 without. The queue mode
+// has one everywhere once it has touched any partition.
 func (p *partition) slowest() int64 {
 	lowest, found := p.end(), false
 	for _, g := range p.queue.groups() {
-		if c := p.at(g); c != nil && !c.unsure {
+		if c := p.at(g); c != nil && (!c.unsure || p.queue.met(g)) {
 			lowest, found = min(lowest, c.committed), true
 		}
 	}
