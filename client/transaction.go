@@ -140,7 +140,8 @@ type TransactionResult struct {
 // rolled back is a *RollbackError, and has changed nothing.
 //
 // Repeats, those of the client after a lost answer included, change nothing either: the
-// messages of the first one are stored. Where all transaction ids were minted here, that
+// messages of the first one are stored. That holds within the dedup windows of the queues;
+// where one is 0 it is for the acks to tell. Where all transaction ids were minted here, that
 // proves that the first one has committed, and Commit succeeds. With ids of the caller it
 // is a *RollbackError of reason RolledBackDuplicate, and without pushes one of reason
 // RolledBackAck, since the first one has released the leases.
