@@ -86,7 +86,8 @@
 // messages of a partition keep the order of their pushes. See drainer and sweepSpool.
 //
 // Retention drops in two steps. A start moves at once, in memory: nothing is written for
-// it, since Open applies the rules again before it serves. The next checkpoint has it in the
+// it, since Open applies the rules again before it serves. If these drop less by then, or a
+// group has gone back, messages are there again. The next checkpoint has it in the
 // catalogue, and only together with it, or later, that a segment is dropped; see reap.go. A
 // partition is looked at when its oldest message is due (type aging), never on a timer.
 //
