@@ -385,6 +385,10 @@ func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, erro
 			buf = g.appendRecord(buf)
 		}
 	}
+	buf, err := emit(buf) // there may be nothing that emits it below
+	if err != nil {
+		return buf, err
+	}
 	partitions := q.snapshot()
 	if q.hiddenPartition() != nil {
 		partitions = append(partitions, q.hiddenPartition())
@@ -398,7 +402,6 @@ func (b *Broker) emitQueue(q *queue, buf []byte, emit func([]byte) ([]byte, erro
 			}
 		}
 		p.mu.Unlock()
-		var err error
 		if buf, err = emit(buf); err != nil {
 			return buf, err
 		}

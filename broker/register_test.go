@@ -77,3 +77,31 @@ func TestPolicyIsToldOnceStored(t *testing.T) {
 		}
 	})
 }
+
+// A queue without a partition, and who has subscribed to it, outlives the journal and a
+// rewriting of the catalogue.
+func TestRewriteKeepsEmptyQueue(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.LeaseTime = 77
+		return o, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	popAll(t, b, PopRequest{Group: "g", SubscriptionMode: "new"})
+	if _, err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rewriteCatalog(); err != nil {
+		t.Fatal(err)
+	}
+	q := mustOpen(t, fsys.CrashStrict(), nil).queue(DefaultTenant, "q")
+	if q == nil || q.options.Load().LeaseTime != 77 {
+		t.Fatal("the queue is lost")
+	}
+	if g := q.group("g"); g == nil || g.sub.Load().mode != modeNew {
+		t.Fatal("the group is lost")
+	}
+}
