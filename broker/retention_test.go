@@ -468,12 +468,13 @@ func TestDueHeap(t *testing.T) {
 // An abandoned group costs less and less: the pause between two looks grows to five minutes.
 func TestHeldPartitionIsLeftAlone(t *testing.T) {
 	k := newKeeper()
-	b, err := k.open(faultfs.New())
+	b, err := Open(Options{
+		FS: faultfs.New(), Dir: "data", Logger: zerolog.Nop(), Now: k.now, RetentionInterval: 5 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeBroker(t, b)
-	b.o.RetentionInterval = 5 * time.Second
 	_, err = b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
 		o.RetentionEnabled, o.CompletedRetentionSeconds = true, 10
 		return o, nil
