@@ -130,9 +130,10 @@
 // Broker.mu and partition.mu are never held together; several partitions only by
 // transactions, by an ack that sets aside and by the drain, which take a hidden one as
 // well. No lock is held across a write, a sync, a channel send that could block, or a
-// request's answer. One exception reads under a lock: a push whose transaction id is found
+// request's answer. Two exceptions read under a lock: a push whose transaction id is found
 // in the index compares it with the stored message, which may be in a segment. So does the
-// drain, at its end under maintenance.mu too.
+// drain, at its end under maintenance.mu too. And a pop or an ack that is the first of its
+// group in a partition asks the index where the group begins, if memory does not know.
 //
 // Whoever raises a high watermark over another's transaction reveals that first, and
 // holds no lock when it begins to: see Broker.publish.

@@ -102,8 +102,8 @@ var pushPool = sync.Pool{New: func() any {
 const keepBytes = 1 << 20
 
 func (s *pushState) release() {
-	if cap(s.raw)+cap(s.frame) > keepBytes {
-		s.raw, s.frame = nil, nil
+	if cap(s.raw)+cap(s.frame)+cap(s.prefix) > keepBytes {
+		s.raw, s.frame, s.prefix = nil, nil, nil
 	}
 	if len(s.items) > 10_000 {
 		s.next, s.batches, s.hashes, s.entries = nil, nil, nil, nil
