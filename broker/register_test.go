@@ -105,3 +105,28 @@ func TestRewriteKeepsEmptyQueue(t *testing.T) {
 		t.Fatal("the group is lost")
 	}
 }
+
+// A partition that comes after a subscription was moved follows it, also where a crash has
+// taken another one that had its number.
+func TestPlacedNumbersAreNotUsedAgain(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	if err := newWitness(b).push("p", "p0"); err != nil {
+		t.Fatal(err)
+	}
+	q := b.queue(DefaultTenant, "q")
+	if err := b.register(b.ensureGroup(q, "g"), "all", "", false).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	b.ensurePartition(q, []byte("of a push that has not come so far"))
+	if _, err := b.MoveSubscription(DefaultTenant, "g", 1<<50); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	if err := newWitness(after).push("new", "n0"); err != nil {
+		t.Fatal(err)
+	}
+	if lag := lagOf(after); lag != 1 {
+		t.Errorf("the group owes %d, want 1: the new partition is not where it begins", lag)
+	}
+}

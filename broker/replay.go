@@ -312,6 +312,9 @@ func (r *recovery) setGroup(d *record.Group) {
 		placedBelow: d.PlacedBelow, placed: place{d.PlacedMode, d.PlacedMs}, consumed: d.Consumed,
 	}
 	g.sub.Store(sub)
+	if d.PlacedMode != modeNowhere {
+		raiseTo(&b.nextPartition, d.PlacedBelow) // what is made from now on has not been placed
+	}
 	for _, at := range [...]place{sub.place, sub.placed} {
 		if at.mode == modeNew {
 			raise(&q.floorMs, at.instantMs)
