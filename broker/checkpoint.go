@@ -365,6 +365,9 @@ func (b *Broker) rewriteCatalog() error {
 			}
 			buf, err = b.emitQueue(q, buf, emit)
 		}
+		if err == nil {
+			_, err = emit(buf) // what came behind the last partition
+		}
 		return errors.Join(err, b.journal.Flush())
 	})
 }

@@ -500,3 +500,31 @@ func TestDeadLetterOfDeletedQueue(t *testing.T) {
 		t.Error("something was moved")
 	}
 }
+
+// A catalogue that is rewritten has queues that hold nothing yet, with their groups.
+func TestRewriteKeepsEmptyQueues(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.LeaseTime = 77
+		return o, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	popAll(t, b, PopRequest{Group: "g", Batch: 1})
+	if _, err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rewriteCatalog(); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	q := after.queue(DefaultTenant, "q")
+	if q == nil {
+		t.Fatal("the queue is lost")
+	}
+	if q.options.Load().LeaseTime != 77 || q.group("g") == nil || !q.group("g").sub.Load().registered {
+		t.Fatalf("options %+v, groups %v", *q.options.Load(), q.groups)
+	}
+}
