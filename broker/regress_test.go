@@ -528,3 +528,29 @@ func TestRewriteKeepsEmptyQueues(t *testing.T) {
 		t.Fatalf("options %+v, groups %v", *q.options.Load(), q.groups)
 	}
 }
+
+// The journal may hold a queue and its deletion where the catalogue already has its
+// successor, which keeps the name.
+func TestReplayedQueueLeavesTheNameToItsSuccessor(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	if err := pushOne(b, "p", "old"); err != nil {
+		t.Fatal(err)
+	}
+	b.checkpointMu.Lock() // deleting asks for a checkpoint
+	if _, err := b.DeleteQueue(DefaultTenant, "q"); err != nil {
+		t.Fatal(err)
+	}
+	if err := pushOne(b, "p", "new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rewriteCatalog(); err != nil {
+		t.Fatal(err)
+	}
+	crashed := fsys.CrashStrict()
+	b.checkpointMu.Unlock()
+	after := mustOpen(t, crashed, nil)
+	if ids, _ := popAll(t, after, PopRequest{Group: "g", Batch: 10}); !slices.Equal(ids, []string{"new"}) {
+		t.Fatalf("popped %v", ids)
+	}
+}
