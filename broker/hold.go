@@ -148,6 +148,9 @@ func (b *Broker) countReady(g *group, enough int64, conflating bool, now int64) 
 func (b *Broker) readyIn(p *partition, g *group, now int64) (count, sinceMs int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.goneLocked() {
+		return 0, 0 // and the tail is gone as well
+	}
 	from := p.start
 	if c := p.cursorLocked(g); c != nil {
 		if c.busy(b.clock.mono()) {

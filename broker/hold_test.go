@@ -3,6 +3,8 @@ package broker
 import (
 	"slices"
 	"testing"
+
+	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
 // TestCrowd checks who is woken by work that comes.
@@ -105,4 +107,22 @@ func wokenOf(waiting map[string]*waiter) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// A queue that is deleted while a pop counts what is ready there has nothing.
+func TestCountingInADeletedQueue(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	if err := pushOne(b, "p", "x"); err != nil {
+		t.Fatal(err)
+	}
+	g := b.ensureGroup(b.queue(DefaultTenant, "q"), "g")
+	if n, _ := b.countReady(g, 10, false, b.clock.stamp()); n != 1 {
+		t.Fatalf("counted %d", n)
+	}
+	if _, err := b.DeleteQueue(DefaultTenant, "q"); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := b.countReady(g, 10, false, b.clock.stamp()); n != 0 {
+		t.Fatalf("counted %d", n)
+	}
 }

@@ -69,6 +69,9 @@ type popper struct {
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
 	full   bool     // the answer has no room for the next message
+	// conflated counts the messages of conflating groups, which are bounded by themselves:
+	// a discovery pop may have others before them.
+	conflated int
 
 	// Of a pop that may be held, see holdFor.
 	patient   bool
@@ -91,7 +94,7 @@ func (p *popper) try() (*PopResult, error) {
 	if !p.req.AutoAck {
 		res.LeaseID = newID(p.b.clock.stamp())
 	}
-	p.moved, p.autos, p.full = false, nil, false
+	p.moved, p.autos, p.full, p.conflated = false, nil, false, 0
 	err := p.look(res)
 	for errors.Is(err, errGroupGone) && len(res.Parts) == 0 {
 		err = p.look(res)
@@ -232,14 +235,14 @@ func (p *popper) popGroup(res *PopResult, g *group) error {
 // left returns the messages and payload bytes that the call may still take.
 func (p *popper) left(res *PopResult, conflating bool) (batch int, bytes int64) {
 	batch, bytes = max(p.req.Batch, 1), p.b.o.MaxAnswerBytes
-	if conflating {
-		batch = min(batch, maxConflated)
-	}
 	for i := range res.Parts {
 		for j := range res.Parts[i].Spans {
 			batch -= res.Parts[i].Spans[j].count
 			bytes -= res.Parts[i].Spans[j].bytes
 		}
+	}
+	if conflating {
+		batch = min(batch, maxConflated-p.conflated)
 	}
 	return batch, bytes
 }
@@ -271,7 +274,10 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 		p.autos = append(p.autos, cl)
 	}
 	res.Parts = append(res.Parts, part)
-	res.Conflation = res.Conflation || sub.conflation
+	if sub.conflation {
+		res.Conflation = true
+		p.conflated++
+	}
 	return nil
 }
 

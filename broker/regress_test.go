@@ -502,26 +502,6 @@ func TestDeadLetterOfDeletedQueue(t *testing.T) {
 	}
 }
 
-// A queue that has nothing but its options is in a catalogue that was rewritten, also as
-// the last one of it.
-func TestRewriteKeepsQueuesWithoutPartitions(t *testing.T) {
-	fsys := faultfs.New()
-	b := mustOpen(t, fsys, nil)
-	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
-		o.RetryLimit = 7
-		return o, nil
-	})
-	w := newWitness(b)
-	if err := errors.Join(err, w.checkpoint(), b.rewriteCatalog(), w.push("p", "p0"), w.checkpoint()); err != nil {
-		t.Fatal(err)
-	}
-	w.checkRecovery(t, "after the rewrite", fsys.CrashStrict())
-	after := mustOpen(t, fsys.CrashStrict(), nil)
-	if q := after.queue(DefaultTenant, "q"); q == nil || q.options.Load().RetryLimit != 7 {
-		t.Error("the queue has lost its options")
-	}
-}
-
 // A checkpoint may take the mark of a queue whose record is only about to be written, and
 // the catalogue be rewritten before it is: nobody will write the record again.
 func TestRewriteWaitsForTheRecordOfAQueue(t *testing.T) {
@@ -546,4 +526,58 @@ func TestRewriteWaitsForTheRecordOfAQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.checkRecovery(t, "after the rewrite", fsys.CrashStrict())
+}
+
+// A catalogue that is rewritten has queues that hold nothing yet, with their groups.
+func TestRewriteKeepsEmptyQueues(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.LeaseTime = 77
+		return o, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	popAll(t, b, PopRequest{Group: "g", Batch: 1})
+	if _, err := b.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rewriteCatalog(); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, fsys.CrashStrict(), nil)
+	q := after.queue(DefaultTenant, "q")
+	if q == nil {
+		t.Fatal("the queue is lost")
+	}
+	if q.options.Load().LeaseTime != 77 || q.group("g") == nil || !q.group("g").sub.Load().registered {
+		t.Fatalf("options %+v, groups %v", *q.options.Load(), q.groups)
+	}
+}
+
+// The journal may hold a queue and its deletion where the catalogue already has its
+// successor, which keeps the name.
+func TestReplayedQueueLeavesTheNameToItsSuccessor(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	if err := pushOne(b, "p", "old"); err != nil {
+		t.Fatal(err)
+	}
+	b.checkpointMu.Lock() // deleting asks for a checkpoint
+	if _, err := b.DeleteQueue(DefaultTenant, "q"); err != nil {
+		t.Fatal(err)
+	}
+	if err := pushOne(b, "p", "new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rewriteCatalog(); err != nil {
+		t.Fatal(err)
+	}
+	crashed := fsys.CrashStrict()
+	b.checkpointMu.Unlock()
+	after := mustOpen(t, crashed, nil)
+	if ids, _ := popAll(t, after, PopRequest{Group: "g", Batch: 10}); !slices.Equal(ids, []string{"new"}) {
+		t.Fatalf("popped %v", ids)
+	}
 }

@@ -264,7 +264,11 @@ func (r *recovery) setQueue(d *record.Queue) error {
 	q := newQueue(d.Number, d.Tenant, d.ID, d.Name, d.CreatedMs, o)
 	q.announced.Store(true)
 	b.byNumber[d.Number] = q
-	b.queues[queueKey{q.tenant, q.name}] = q
+	// While records are replayed a deleted queue may come back for a moment, and its name
+	// may be that of its successor by then.
+	if key := (queueKey{q.tenant, q.name}); b.queues[key] == nil || b.queues[key].number < q.number {
+		b.queues[key] = q
+	}
 	b.nextQueue = max(b.nextQueue, d.Number+1)
 	return nil
 }
