@@ -131,7 +131,7 @@ func TestDeadLettersShowTransactions(t *testing.T) {
 	}
 }
 
-// While its transaction is not visible a cursor hands nothing out.
+// While its transaction is not visible a cursor hands nothing out. The lease is over.
 func TestCursorWaitsForItsTransaction(t *testing.T) {
 	b := mustOpen(t, faultfs.New(), nil)
 	l := &ledger{b: b}
@@ -145,7 +145,8 @@ func TestCursorWaitsForItsTransaction(t *testing.T) {
 		}
 		return res
 	}
-	id := pop().Parts[0].PartitionID.String()
+	taken := pop()
+	id := taken.Parts[0].PartitionID.String()
 	tx := newTransaction(b, DefaultTenant, &pushState{})
 	tx.prepareAcks(&Transaction{Acks: []Ack{{TransactionID: "0", PartitionID: id}}, Groups: []string{""}}, make([]AckResult, 1))
 	tx.mustCommit(t)
@@ -154,6 +155,9 @@ func TestCursorWaitsForItsTransaction(t *testing.T) {
 	}
 	if res := pop(); len(res.Parts) > 0 {
 		t.Fatal("handed out before the transaction is visible")
+	}
+	if keys := b.leases.Keys(taken.LeaseID, nil); len(keys) > 0 {
+		t.Errorf("the lease still has %v", keys)
 	}
 	b.reveal(tx.bundle)
 	if res := pop(); len(res.Parts) != 1 {
