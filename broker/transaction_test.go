@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -427,5 +428,26 @@ func TestTransactionKeepsProducer(t *testing.T) {
 		if string(m.ProducerSub) != "someone" || m.TraceID != item.TraceID {
 			t.Errorf("producer %q, trace %s", m.ProducerSub, m.TraceID)
 		}
+	}
+}
+
+// A group that wants new messages only gets those of a transaction of the same
+// millisecond, and not those before.
+func TestTransactionBehindANewGroup(t *testing.T) {
+	now := time.Now()
+	b := mustOpen(t, faultfs.New(), func(o *Options) { o.Now = func() time.Time { return now } })
+	l := &ledger{b: b}
+	if err := l.push("q", "p", "old"); err != nil {
+		t.Fatal(err)
+	}
+	pop := PopRequest{Group: "g", Batch: 9, SubscriptionMode: "new"}
+	if ids, _ := popAll(t, b, pop); ids != nil {
+		t.Fatalf("got %v", ids)
+	}
+	if r, err := b.Transact(DefaultTenant, &Transaction{Pushes: []PushItem{pushing("q", "new")}}); err != nil || r.Rollback != nil {
+		t.Fatalf("%+v, %v", r.Rollback, err)
+	}
+	if ids, _ := popAll(t, b, pop); !slices.Equal(ids, []string{"new"}) {
+		t.Errorf("got %v", ids)
 	}
 }
