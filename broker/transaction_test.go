@@ -451,3 +451,49 @@ func TestTransactionBehindANewGroup(t *testing.T) {
 		t.Errorf("got %v", ids)
 	}
 }
+
+// A seek or a deletion of the group may come between a transaction's look for the group
+// and its locks. The acks are then for the group that has come in its place, if there is
+// one.
+func TestTransactionMeetsAReplacedGroup(t *testing.T) {
+	for name, row := range map[string]struct {
+		replace func(b *Broker) error
+		refusal string
+	}{
+		"seek": {func(b *Broker) error {
+			_, err := b.Seek(DefaultTenant, "g", "q", SeekTarget{TimestampMs: 1})
+			return err
+		}, ""},
+		"deletion": {func(b *Broker) error {
+			_, err := b.DeleteGroup(DefaultTenant, "g", "q", false)
+			return err
+		}, errConsumerNotFound},
+	} {
+		b := mustOpen(t, faultfs.New(), nil)
+		l := &ledger{b: b}
+		if err := l.push("q", "p", "0", "1", "2"); err != nil {
+			t.Fatal(err)
+		}
+		_, res := popAll(t, b, PopRequest{Group: "g", Batch: 3})
+		tx := newTransaction(b, DefaultTenant, &pushState{})
+		ack := Ack{TransactionID: "1", PartitionID: res.Parts[0].PartitionID.String()}
+		tx.prepareAcks(&Transaction{Acks: []Ack{ack}, Groups: []string{"g"}}, make([]AckResult, 1))
+		if err := row.replace(b); err != nil {
+			t.Fatal(err)
+		}
+		rollback, err := tx.run()
+		if want := refused(row.refusal).rollback; err != nil || (rollback == nil) != (row.refusal == "") || rollback != nil && *rollback != *want {
+			t.Errorf("%s: %+v, %v", name, rollback, err)
+		}
+		if row.refusal != "" {
+			continue
+		}
+		q := b.queue(DefaultTenant, "q")
+		p := q.partition("p")
+		p.mu.Lock()
+		if c := p.cursorLocked(q.group("g")); c == nil || c.committed != 1 {
+			t.Errorf("%s: the cursor is %+v", name, c)
+		}
+		p.mu.Unlock()
+	}
+}
