@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -131,7 +132,7 @@ func TestDeadLettersShowTransactions(t *testing.T) {
 	}
 }
 
-// While its transaction is not visible a cursor hands nothing out.
+// While its transaction is not visible a cursor hands nothing out. The lease is over.
 func TestCursorWaitsForItsTransaction(t *testing.T) {
 	b := mustOpen(t, faultfs.New(), nil)
 	l := &ledger{b: b}
@@ -145,7 +146,8 @@ func TestCursorWaitsForItsTransaction(t *testing.T) {
 		}
 		return res
 	}
-	id := pop().Parts[0].PartitionID.String()
+	taken := pop()
+	id := taken.Parts[0].PartitionID.String()
 	tx := newTransaction(b, DefaultTenant, &pushState{})
 	tx.prepareAcks(&Transaction{Acks: []Ack{{TransactionID: "0", PartitionID: id}}, Groups: []string{""}}, make([]AckResult, 1))
 	tx.mustCommit(t)
@@ -154,6 +156,9 @@ func TestCursorWaitsForItsTransaction(t *testing.T) {
 	}
 	if res := pop(); len(res.Parts) > 0 {
 		t.Fatal("handed out before the transaction is visible")
+	}
+	if keys := b.leases.Keys(taken.LeaseID, nil); len(keys) > 0 {
+		t.Errorf("the lease still has %v", keys)
 	}
 	b.reveal(tx.bundle)
 	if res := pop(); len(res.Parts) != 1 {
@@ -423,5 +428,72 @@ func TestTransactionKeepsProducer(t *testing.T) {
 		if string(m.ProducerSub) != "someone" || m.TraceID != item.TraceID {
 			t.Errorf("producer %q, trace %s", m.ProducerSub, m.TraceID)
 		}
+	}
+}
+
+// A group that wants new messages only gets those of a transaction of the same
+// millisecond, and not those before.
+func TestTransactionBehindANewGroup(t *testing.T) {
+	now := time.Now()
+	b := mustOpen(t, faultfs.New(), func(o *Options) { o.Now = func() time.Time { return now } })
+	l := &ledger{b: b}
+	if err := l.push("q", "p", "old"); err != nil {
+		t.Fatal(err)
+	}
+	pop := PopRequest{Group: "g", Batch: 9, SubscriptionMode: "new"}
+	if ids, _ := popAll(t, b, pop); ids != nil {
+		t.Fatalf("got %v", ids)
+	}
+	if r, err := b.Transact(DefaultTenant, &Transaction{Pushes: []PushItem{pushing("q", "new")}}); err != nil || r.Rollback != nil {
+		t.Fatalf("%+v, %v", r.Rollback, err)
+	}
+	if ids, _ := popAll(t, b, pop); !slices.Equal(ids, []string{"new"}) {
+		t.Errorf("got %v", ids)
+	}
+}
+
+// A seek or a deletion of the group may come between a transaction's look for the group
+// and its locks. The acks are then for the group that has come in its place, if there is
+// one.
+func TestTransactionMeetsAReplacedGroup(t *testing.T) {
+	for name, row := range map[string]struct {
+		replace func(b *Broker) error
+		refusal string
+	}{
+		"seek": {func(b *Broker) error {
+			_, err := b.Seek(DefaultTenant, "g", "q", SeekTarget{TimestampMs: 1})
+			return err
+		}, ""},
+		"deletion": {func(b *Broker) error {
+			_, err := b.DeleteGroup(DefaultTenant, "g", "q", false)
+			return err
+		}, errConsumerNotFound},
+	} {
+		b := mustOpen(t, faultfs.New(), nil)
+		l := &ledger{b: b}
+		if err := l.push("q", "p", "0", "1", "2"); err != nil {
+			t.Fatal(err)
+		}
+		_, res := popAll(t, b, PopRequest{Group: "g", Batch: 3})
+		tx := newTransaction(b, DefaultTenant, &pushState{})
+		ack := Ack{TransactionID: "1", PartitionID: res.Parts[0].PartitionID.String()}
+		tx.prepareAcks(&Transaction{Acks: []Ack{ack}, Groups: []string{"g"}}, make([]AckResult, 1))
+		if err := row.replace(b); err != nil {
+			t.Fatal(err)
+		}
+		rollback, err := tx.run()
+		if want := refused(row.refusal).rollback; err != nil || (rollback == nil) != (row.refusal == "") || rollback != nil && *rollback != *want {
+			t.Errorf("%s: %+v, %v", name, rollback, err)
+		}
+		if row.refusal != "" {
+			continue
+		}
+		q := b.queue(DefaultTenant, "q")
+		p := q.partition("p")
+		p.mu.Lock()
+		if c := p.cursorLocked(q.group("g")); c == nil || c.committed != 1 {
+			t.Errorf("%s: the cursor is %+v", name, c)
+		}
+		p.mu.Unlock()
 	}
 }

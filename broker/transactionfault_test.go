@@ -18,6 +18,8 @@ type ledger struct {
 	answered int // transactions that have committed
 	tried    int
 	buried   []bool // by transaction
+
+	filePop bool // a checkpoint comes between a pop and its transaction
 }
 
 func (l *ledger) push(queue, partition string, ids ...string) error {
@@ -37,6 +39,11 @@ func (l *ledger) transact(status AckStatus) error {
 	}
 	if len(res.Parts) != 1 {
 		return fmt.Errorf("transaction %d: nothing to take", l.tried)
+	}
+	if l.filePop {
+		if _, err := l.b.checkpoint(); err != nil {
+			return err
+		}
 	}
 	x := Transaction{Groups: []string{"g"}, Leases: []string{res.LeaseID.String()}}
 	for m := range res.Parts[0].Messages() {
@@ -67,7 +74,9 @@ func (l *ledger) script() error {
 		func() error { return l.push("in", "p", "0", "1", "2", "3", "4", "5") },
 		completed, buried, checkpoint, buried, completed,
 		func() error { return l.push("x", "p", "other") },
-		checkpoint, buried, completed,
+		checkpoint, buried,
+		func() error { l.filePop = true; return nil },
+		completed, checkpoint,
 	)
 }
 
@@ -213,6 +222,26 @@ func TestRollbackRestsOnTheDisk(t *testing.T) {
 	}
 	if first.ticket.Wait() == nil {
 		t.Error("the first one is on disk")
+	}
+}
+
+// An ack that finds the cursor past its message is not answered before the one that has
+// moved it there is on disk.
+func TestRepeatedAckRestsOnTheDisk(t *testing.T) {
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	l := &ledger{b: b}
+	if err := l.push("q", "p", "0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	_, res := popAll(t, b, PopRequest{Partition: "p", Pinned: true, Batch: 1})
+	x := &Transaction{Acks: []Ack{{TransactionID: "0", PartitionID: res.Parts[0].PartitionID.String()}}, Groups: []string{QueueMode}}
+	fsys.FailAt(fsys.Calls(), faultfs.Fault{Err: faultfs.EIO, Sticky: true})
+	first := newTransaction(b, DefaultTenant, &pushState{})
+	first.prepareAcks(x, make([]AckResult, 1))
+	first.mustCommit(t)
+	if r, err := b.Transact(DefaultTenant, x); !errors.Is(err, ErrStorageFailed) {
+		t.Errorf("the repeat: %+v, %v", r, err)
 	}
 }
 
