@@ -28,19 +28,19 @@ func TestGroupLists(t *testing.T) {
 			`{"name":"never","topics":["x"],"queueName":"x","members":0,"partitionCursors":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":300,"state":"Dead","storage":"segments",`+
 			`"subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null,"conflation":false}]`)
 
-	part := broker.GroupPartition{Partition: "p", PartitionID: testID(1), Lag: 3, OldestMs: 1785402761118, LagSeconds: 7416, Consumed: 5}
+	part := broker.GroupPartition{Partition: "p", PartitionID: testID(1), Lag: 3, OldestMs: 1785402761118, LagSeconds: 7409, Consumed: 5}
 	leased := part
 	leased.LeaseID, leased.LastConsumedMs = testID(2), 1785402761119
 	f.lagging = []broker.LaggingPartition{{Group: "g", Queue: "q", GroupPartition: part}, {Group: "g", Queue: "q", GroupPartition: leased}}
 	const row = `{"consumer_group":"g","queue_name":"q","partition_name":"p","partition_id":` + id1 + `,"worker_id":`
-	const behind = `,"offset_lag":3,"time_lag_seconds":7416,"lag_hours":2.06,"oldest_unconsumed_at":"2026-07-30T09:12:41.118Z","last_consumed_at":`
+	const behind = `,"offset_lag":3,"time_lag_seconds":7409,"lag_hours":2.06,"oldest_unconsumed_at":"2026-07-30T09:12:41.118Z","last_consumed_at":`
 	check(t, c, "GET", "/api/v1/consumer-groups/lagging?minLagSeconds=60", "", 200,
 		`[`+row+`null`+behind+`null},`+row+id2+behind+`"2026-07-30T09:12:41.119Z"}]`)
 
 	f.groupQueues = []broker.GroupQueue{{Queue: "a", Partitions: []broker.GroupPartition{part, leased}, Count: 2}, {Queue: "b", Conflation: true, Count: 1}}
 	check(t, c, "GET", "/api/v1/consumer-groups/g", "", 200,
-		`{"a":{"conflation":false,"partitions":[{"partition":"p","workerId":null,"lastConsumedAt":null,"totalConsumed":5,"offsetLag":3,"timeLagSeconds":7416,"leaseActive":false},`+
-			`{"partition":"p","workerId":`+id2+`,"lastConsumedAt":"2026-07-30T09:12:41.119Z","totalConsumed":5,"offsetLag":3,"timeLagSeconds":7416,"leaseActive":true}],"partitionCount":2},`+
+		`{"a":{"conflation":false,"partitions":[{"partition":"p","workerId":null,"lastConsumedAt":null,"totalConsumed":5,"offsetLag":3,"timeLagSeconds":7409,"leaseActive":false},`+
+			`{"partition":"p","workerId":`+id2+`,"lastConsumedAt":"2026-07-30T09:12:41.119Z","totalConsumed":5,"offsetLag":3,"timeLagSeconds":7409,"leaseActive":true}],"partitionCount":2},`+
 			`"b":{"conflation":true,"partitions":[],"partitionCount":1,"partitionsTruncated":true}}`)
 }
 

@@ -88,6 +88,17 @@ func TestMaintenanceAnswers(t *testing.T) {
 	}
 }
 
+// A store that has failed shows.
+func TestMaintenanceOfAFailedStore(t *testing.T) {
+	f := newFake()
+	f.ready = broker.ErrStorageFailed
+	c := startMemory(t, f, Options{})
+	check(t, c, "GET", "/api/v1/status/buffers", "", 200, `{"pending":0,"failed":0,"dbHealthy":false,"worker":0}`)
+	check(t, c, "GET", "/api/v1/system/maintenance", "", 200,
+		`{"maintenanceMode":false,"popMaintenanceMode":false,"bufferedMessages":0,"bufferHealthy":false,`+
+			`"bufferStats":{"pendingCount":0,"failedCount":0,"dbHealthy":false,"failedFiles":{"count":0,"totalBytes":0,"totalMB":0.0,"failoverCount":0,"qos0Count":0}}}`)
+}
+
 // A broker that recovers has no switches to show yet.
 func TestSharedStateWhileRecovering(t *testing.T) {
 	res, err := startMemory(t, nil, Options{}).Get("http://skep/internal/api/shared-state/stats")

@@ -136,9 +136,9 @@ func (r *route) serves(method []byte) bool {
 	return string(method) == r.method || string(method) == "HEAD" && r.answersHead()
 }
 
-// answersHead: asking about a pop would consume messages.
+// answersHead: of what GET answers only pops do more than read. They would consume.
 func (r *route) answersHead() bool {
-	return r.method == "GET" && r.access <= readOnly
+	return r.method == "GET" && r.access != readWrite
 }
 
 // find returns the route of method and p, or the methods that p has, or neither.

@@ -72,7 +72,7 @@ func TestHead(t *testing.T) {
 		f.queues = append(f.queues, f.queues[0])
 	}
 	c := startMemory(t, f, Options{})
-	for _, path := range []string{"/health", "/status", "/api/v1/resources/queues", "/api/v1/dlq"} {
+	for _, path := range []string{"/health", "/status", "/api/v1/resources/queues", "/api/v1/dlq", "/api/v1/system/maintenance", "/internal/api/shared-state/stats"} {
 		_, want, _ := call(t, c, "GET", path, "")
 		status, body, header := call(t, c, "HEAD", path, "")
 		if status != 200 || body != "" || header.Get("Content-Length") == "" {

@@ -37,6 +37,7 @@ func TestG320Pages(t *testing.T) {
 	afterAgain(t, func(w *world, again func()) {
 		for i := range 24 {
 			w.letter(fmt.Sprint("q", i%3), "p", fmt.Sprint("m", i), "g")
+			w.clock.advance(time.Millisecond) // those of one instant are in order of their queues
 			if i%4 == 0 {
 				w.clock.advance(time.Second)
 			}

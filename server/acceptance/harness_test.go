@@ -21,6 +21,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 )
 
@@ -81,7 +82,7 @@ func (w *world) on(t testing.TB) *world {
 func (w *world) start() {
 	w.t.Helper()
 	w.broker.Dir, w.broker.Logger, w.broker.Now = w.dir, zerolog.Nop(), w.clock.now
-	b, err := broker.Open(w.broker)
+	b, err := w.open()
 	if err != nil {
 		w.t.Fatalf("open broker: %v", err)
 	}
@@ -104,6 +105,16 @@ func (w *world) start() {
 	if a := w.call("GET", "/health", ""); a.status != http.StatusOK {
 		w.t.Fatalf("health: %d %s", a.status, a.body)
 	}
+}
+
+// open opens the broker. A process that another test has just forked holds, until it runs
+// its program, the lock of a directory that was open then.
+func (w *world) open() (b *broker.Broker, err error) {
+	await(w.t, "the lock of the directory", func() bool {
+		b, err = broker.Open(w.broker)
+		return !errors.Is(err, vfs.ErrLocked)
+	})
+	return b, err
 }
 
 func newListener() *fasthttputil.InmemoryListener { return fasthttputil.NewInmemoryListener() }
