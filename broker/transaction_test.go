@@ -497,3 +497,21 @@ func TestTransactionMeetsAReplacedGroup(t *testing.T) {
 		p.mu.Unlock()
 	}
 }
+
+// Without a window an id is as good as new, within a millisecond too.
+func TestTransactionWithoutAWindow(t *testing.T) {
+	now := time.Now()
+	b := mustOpen(t, faultfs.New(), func(o *Options) { o.Now = func() time.Time { return now } })
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.DedupWindowSeconds = 0
+		return o, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r, err := b.Transact(DefaultTenant, &Transaction{Pushes: []PushItem{pushing("q", "1")}}); err != nil || r.Rollback != nil {
+			t.Fatalf("%+v, %v", r.Rollback, err)
+		}
+	}
+}
