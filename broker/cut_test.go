@@ -74,3 +74,30 @@ func TestForgetBelow(t *testing.T) {
 		t.Fatalf("the oldest of %d is %d, %v", ds.count(), offset, ok)
 	}
 }
+
+// What is dropped before it was filed is filed as dropped: the catalogue has the start, with
+// no rule left that would find it again.
+func TestDroppedBeforeFiled(t *testing.T) {
+	fsys := faultfs.New()
+	k := newKeeper()
+	var err error
+	if k.b, err = k.open(fsys); err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, k.b)
+	for _, step := range []func() error{
+		k.configure, k.push("p", "a"), k.advance(keeperWindow + time.Second), k.retain, k.push("p", "b"), k.checkpoint, k.relax,
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := k.open(fsys.CrashStrict())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, after)
+	if got := k.check(t, "after", after); len(got) != 1 || got[0] != "b" {
+		t.Fatalf("got %v", got)
+	}
+}
