@@ -23,6 +23,12 @@ type agingState struct {
 	slowest                 slowest
 }
 
+func (p *partition) agingState(w windows) agingState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.agingStateLocked(w)
+}
+
 func (p *partition) agingStateLocked(w windows) agingState {
 	s := agingState{view: p.viewLocked(), end: p.end, lastMs: p.lastMs, filedBytes: p.filedBytes}
 	if w.completed > 0 {

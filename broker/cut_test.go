@@ -41,9 +41,7 @@ func TestCutIsDecidedAgain(t *testing.T) {
 			k.ahead.Add(int64(time.Minute))
 			p := b.queue(DefaultTenant, "q").partition("p")
 			w, now := p.queue.aging.windows, b.clock.stamp()
-			p.mu.Lock()
-			s := p.agingStateLocked(w)
-			p.mu.Unlock()
+			s := p.agingState(w)
 			c, err := b.decideCut(&s, w, now)
 			if err != nil || c.offset != 2 || c.rule != dropCompleted {
 				t.Fatalf("decided %+v, %v", c, err)
@@ -55,7 +53,8 @@ func TestCutIsDecidedAgain(t *testing.T) {
 			if _, ok := b.applyCut(e, &s, c, w, now); ok != (name == "nothing") {
 				t.Fatalf("applied: %v", ok)
 			}
-			b.look(e, now)
+			s = p.agingState(w)
+			b.look(e, &s, now)
 			if p.start != between.start || p.filedBytes != 0 && p.start == p.filedEnd {
 				t.Fatalf("starts at %d, with %d bytes filed", p.start, p.filedBytes)
 			}

@@ -65,7 +65,7 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 	case record.KindCut:
 		c, err := record.DecodeCut(body)
 		if p := b.partitions.get(c.Partition); p != nil && err == nil {
-			r.cut(p, &c)
+			return r.cut(p, &c)
 		}
 		return err
 	case record.KindCursor:
@@ -340,12 +340,22 @@ func (r *recovery) setCursor(d *record.Cursor) (*partition, *cursor) {
 	return p, c
 }
 
-// cut moves the start of a partition, unless the catalogue has it there already.
-func (r *recovery) cut(p *partition, c *record.Cut) {
+// cut moves the start of a partition, unless the catalogue has it there already. What
+// that leaves in segments is counted anew: they may hold more by now than when it was cut.
+func (r *recovery) cut(p *partition, c *record.Cut) error {
 	if c.Start <= p.start || c.Start > p.end {
-		return
+		return nil
 	}
-	p.start, p.startMs, p.filedBytes = c.Start, c.StartMs, c.Bytes
+	left := int64(0)
+	if c.Start < p.filedEnd {
+		gone, err := r.b.store.Bytes(p.newest, p.number, p.start, c.Start)
+		if err = r.b.damageLocked(p, err); err != nil && !p.damaged {
+			return err
+		}
+		left = max(p.filedBytes-gone, 0)
+	}
+	p.start, p.startMs, p.filedBytes = c.Start, c.StartMs, left
 	r.b.changed.partition(p)
 	p.queue.aging.loose.Store(true)
+	return nil
 }

@@ -83,11 +83,22 @@ func (b *Broker) applyQueue(q *queue) (messages, partitions int64) {
 		return 0, 0
 	}
 	var list []dueEntry
+	var states []agingState
 	for !b.closing() && !q.deleted.Load() {
 		now := b.clock.stamp()
 		list = q.aging.take(now, lookBatch, list[:0])
+		if len(list) == 0 {
+			break
+		}
+		states = states[:0]
 		for i := range list {
-			if n := b.look(list[i], now); n > 0 {
+			states = append(states, list[i].p.agingState(q.aging.windows))
+		}
+		if b.journal.Join().Wait() != nil {
+			break // a journal that has failed ends the process
+		}
+		for i := range list {
+			if n := b.look(list[i], &states[i], now); n > 0 {
 				messages += n
 				partitions++
 			}
@@ -147,21 +158,23 @@ func (q *queue) stopAging() {
 }
 
 // look applies the rules to a partition that is due, says when to look next, and returns
-// how many messages it has dropped.
-func (b *Broker) look(e dueEntry, nowMs int64) (messages int64) {
+// how many messages it has dropped. s is the state of the partition, and what that rests
+// on is on disk: what is dropped because it was acknowledged, or because of an option,
+// must not outlive the acknowledgement or the option.
+func (b *Broker) look(e dueEntry, s *agingState, nowMs int64) (messages int64) {
 	p, w := e.p, e.p.queue.aging.windows
 	for {
-		p.mu.Lock()
-		s := p.agingStateLocked(w)
-		p.mu.Unlock()
-		c, err := b.decideCut(&s, w, nowMs)
+		c, err := b.decideCut(s, w, nowMs)
 		if err != nil {
 			b.log.Warn().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("retention cannot read a partition")
 			e.pauseMs = maxPauseMs // it is not going to be better soon
 			c.offset = s.start
 		}
-		if messages, ok := b.applyCut(e, &s, c, w, nowMs); ok {
+		if messages, ok := b.applyCut(e, s, c, w, nowMs); ok {
 			return messages
+		}
+		if *s = p.agingState(w); b.journal.Join().Wait() != nil {
+			return 0
 		}
 	}
 }
@@ -218,8 +231,6 @@ func (b *Broker) cutLocked(p *partition, c cut) {
 		p.damaged = false // what was damaged lay in a segment, and is gone
 	}
 	b.changed.partition(p)
-	b.journal.Append(record.AppendCut(nil, &record.Cut{
-		Partition: p.number, Start: c.offset, StartMs: c.startMs, Bytes: c.bytes,
-	}), true)
+	b.journal.Append(record.AppendCut(nil, &record.Cut{Partition: p.number, Start: c.offset, StartMs: c.startMs}), true)
 	p.queue.aging.loose.Store(true)
 }

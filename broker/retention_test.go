@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -538,4 +539,54 @@ func TestCompletedWaitsForTheQueueMode(t *testing.T) {
 	if got := contents(t, "all are done", b); len(got) > 0 {
 		t.Fatalf("left are %v", got)
 	}
+}
+
+// What is dropped because it was acknowledged goes when the acknowledgement is on disk, not
+// before: a power cut might have taken that back.
+func TestCompletedWaitsForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &gateFS{FS: faultfs.New()}
+		b, err := Open(Options{FS: fsys, Dir: "data", DiskHighPercent: 100, RetentionInterval: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+			o.RetentionEnabled, o.CompletedRetentionSeconds = true, 10
+			return o, nil
+		})
+		if err := errors.Join(err, pushOne(b, "p", "a")); err != nil {
+			t.Fatal(err)
+		}
+		res, err := b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Group: "g"})
+		if err != nil || len(res.Parts) != 1 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		p := b.queue(DefaultTenant, "q").partition("p")
+		start := func() int64 {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.start
+		}
+		open := fsys.shut()
+		go func() {
+			acks := []Ack{{TransactionID: "a", PartitionID: res.Parts[0].PartitionID.String()}}
+			if err := b.Acknowledge(DefaultTenant, "g", acks, make([]AckResult, 1)); err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(time.Minute) // in the bubble: the rule is due, and nothing gets to the disk
+		synctest.Wait()
+		if n := start(); n != 0 {
+			t.Errorf("the partition starts at %d, and the acknowledgement is not on disk", n)
+		}
+		open()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := start(); n != 1 {
+			t.Errorf("the partition starts at %d", n)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -20,7 +20,6 @@ type Cut struct {
 	Partition uint64
 	Start     int64 // first offset that is left
 	StartMs   int64 // append time there, or of the last message where nothing is left
-	Bytes     int64 // stored bytes from there to the end of what segments hold
 }
 
 // AppendCut appends c as a frame, the fields in the order of the struct.
@@ -30,13 +29,12 @@ func AppendCut(dst []byte, c *Cut) []byte {
 	dst = appendU64(dst, c.Partition)
 	dst = appendI64(dst, c.Start)
 	dst = appendI64(dst, c.StartMs)
-	dst = appendI64(dst, c.Bytes)
 	return EndFrame(dst, start)
 }
 
 // DecodeCut decodes the body of a KindCut frame.
 func DecodeCut(body []byte) (Cut, error) {
 	f := fields{b: body}
-	c := Cut{Partition: f.u64(), Start: f.i64(), StartMs: f.i64(), Bytes: f.i64()}
+	c := Cut{Partition: f.u64(), Start: f.i64(), StartMs: f.i64()}
 	return c, f.end("cut")
 }

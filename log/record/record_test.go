@@ -32,7 +32,7 @@ func samples() []struct {
 	group := Group{3, 4, true, true, 2, 1784000000000, 9, 1, 1784000000001, 1785000000002, "billing", false}
 	consumed := Group{Number: 5, Queue: 4, Name: "audit", Consumed: true}
 	switches := Switches{true, false}
-	cut := Cut{7, 40, 1785000000003, 2048}
+	cut := Cut{7, 40, 1785000000003}
 	dead := DeadLetter{id(5), 4, 7, 3, 3, 12, id(6), 1785000000003, 1785000000004, "order-8891", "boom", "billing"}
 	filed := Filed{7, 1, 52, 1785000000002, 1785000000005, 4096, 6, 8192}
 	segment := Segment{6, 4, 7, 65536, true}
