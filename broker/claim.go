@@ -331,10 +331,10 @@ func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.
 // settle ends the wait for a record of c and offers what is left.
 func (b *Broker) settle(p *partition, c *cursor) {
 	p.mu.Lock()
-	offer := b.settleLocked(p, c)
+	offer, g := b.settleLocked(p, c), c.group // a transaction writes the cursor whole
 	p.mu.Unlock()
 	if offer {
-		c.group.ready.offer(p.index)
+		g.ready.offer(p.index)
 	}
 }
 
