@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/skepmq/skep/index/dedup"
+	"github.com/skepmq/skep/log/record"
 )
 
 // changes is what the homes do not hold yet, kept so that a checkpoint need not look at
@@ -76,6 +77,26 @@ func (ch *changes) deleteQueue(q *queue) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.deleted = append(ch.deleted, q)
+}
+
+// finalDeletions marks the queues whose records, that of their deletion included, all lie
+// in the journal by now.
+func (ch *changes) finalDeletions() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, q := range ch.deleted {
+		q.final = q.forgotten.Load()
+	}
+}
+
+// appendDeletions appends the records of the deletions that the next checkpoint files.
+func (ch *changes) appendDeletions(dst []byte) []byte {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, q := range ch.deleted {
+		dst = record.AppendQueueDeleted(dst, q.number)
+	}
+	return dst
 }
 
 func (ch *changes) deleteGroup(g *group) {

@@ -110,6 +110,7 @@ func (b *Broker) poke() {
 func (b *Broker) checkpoint() (filed bool, err error) {
 	b.checkpointMu.Lock()
 	defer b.checkpointMu.Unlock()
+	b.changed.finalDeletions()
 	sealed, err := b.journal.Rotate()
 	if err != nil {
 		return false, err
@@ -130,6 +131,9 @@ func (b *Broker) checkpoint() (filed bool, err error) {
 		return false, err
 	}
 	for _, q := range t.deleted {
+		if !q.final {
+			b.changed.deleteQueue(q) // the journal may have a record of it behind what is filed
+		}
 		if err := b.store.Drop(q.number); err != nil {
 			b.log.Error().Err(err).Str("queue", q.name).Msg("segments of a deleted queue remain until the next start")
 		}
@@ -352,7 +356,8 @@ func (b *Broker) rewriteCatalog() error {
 	return b.catalog.Rewrite(func(emit func([]byte) ([]byte, error)) error {
 		meta := b.meta(b.filed)
 		switches := b.maintenance.switches()
-		buf, err := emit(record.AppendSwitches(record.AppendMeta(nil, &meta), &switches))
+		head := b.changed.appendDeletions(record.AppendMeta(nil, &meta))
+		buf, err := emit(record.AppendSwitches(head, &switches))
 		for _, s := range b.store.Segments() {
 			if err != nil {
 				return err

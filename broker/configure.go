@@ -161,4 +161,5 @@ func (b *Broker) forgetPartitions(q *queue) {
 		p.cursors, p.tail = nil, nil
 		p.mu.Unlock()
 	}
+	q.forgotten.Store(true)
 }

@@ -26,6 +26,11 @@ type queue struct {
 	options   atomic.Pointer[QueueOptions]
 	deleted   atomic.Bool
 	announced atomic.Bool // its record is in the journal
+	// forgotten says that q is deleted and nobody writes a record of it any more; until
+	// then one may follow that of the deletion. final says that it was so before the
+	// journal was rotated, the checkpoint's.
+	forgotten atomic.Bool
+	final     bool
 
 	// newestMs is the latest append time given out; floorMs is a lower bound of the
 	// next one. A group that subscribes now starts at an instant above newestMs and

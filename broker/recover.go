@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -95,6 +96,7 @@ func (b *Broker) recover() error {
 	r := &recovery{
 		b: b, segments: map[uint32]partlog.SegmentInfo{},
 		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{}, gaps: map[*partition]int64{},
+		lost: map[uint32]string{},
 	}
 	for _, s := range []struct {
 		name string
@@ -123,11 +125,13 @@ type recovery struct {
 	segments map[uint32]partlog.SegmentInfo
 	entries  []dedup.Entry // ids of replayed batches
 	scratch  []byte
-	// Deletions seen in the journal, so that a record of something unknown is told from
-	// one of something that is gone.
+	// Deletions seen, so that a record of something unknown is told from one of something
+	// that is gone.
 	deletedQueues map[uint32]bool
 	orphans       map[uint64]bool      // partitions that were removed, or their queues deleted
 	gaps          map[*partition]int64 // batches up to here are missing, to be excused by its deletion
+	lost          map[uint32]string    // a partition of each queue that is unknown, to be excused likewise
+	stray         string               // a batch of an unknown partition, to be excused by any deletion; "": none
 }
 
 func (r *recovery) openCatalog() (err error) {
@@ -274,7 +278,24 @@ func (r *recovery) openJournal() (err error) {
 		return fmt.Errorf("replay batch: %w: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
 			record.ErrCorrupt, p.number, p.queue.name, p.end, next)
 	}
+	if err := r.unexcused(); err != nil {
+		return err
+	}
 	b.changed.ids(r.entries)
+	return nil
+}
+
+// unexcused returns an error if something belongs to what has neither a record nor one of
+// its deletion: leaving it out would silently leave out its messages.
+func (r *recovery) unexcused() error {
+	for _, number := range slices.Sorted(maps.Keys(r.lost)) {
+		return fmt.Errorf("%w: there is a partition %q of queue %d, and no record of that queue, nor of its deletion; restore catalog/ and journal/ from a backup",
+			record.ErrCorrupt, r.lost[number], number)
+	}
+	if r.stray != "" && len(r.orphans)+len(r.deletedQueues) == 0 {
+		return fmt.Errorf("%w: there is %s, and no record of that partition, nor of any deletion; restore catalog/ and journal/ from a backup",
+			record.ErrCorrupt, r.stray)
+	}
 	return nil
 }
 

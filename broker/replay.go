@@ -80,39 +80,18 @@ func (r *recovery) replayFrame(k record.Kind, body, frame []byte) error {
 	case record.KindDeadLetter, record.KindDeadLetterRemoved, record.KindSwitches, record.KindPartitionDeleted:
 		b.changed.record(frame)
 	case record.KindQueueDeleted:
-		if number, err := record.DecodeQueueDeleted(body); err == nil {
-			r.deletedQueues[number] = true
-			if b.byNumber[number] != nil {
-				b.changed.deleteQueue(b.byNumber[number])
-			}
+		if number, err := record.DecodeQueueDeleted(body); err == nil && b.byNumber[number] != nil {
+			b.changed.deleteQueue(b.byNumber[number])
 		}
 	case record.KindGroupDeleted:
 		if number, err := record.DecodeGroupDeleted(body); err == nil && b.groups[number] != nil {
 			b.changed.deleteGroup(b.groups[number])
-		}
-	case record.KindPartition:
-		if err := r.checkOwner(body); err != nil {
-			return err
 		}
 	}
 	if err := r.apply(k, body); err != nil {
 		return err
 	}
 	r.mark(k, body)
-	return nil
-}
-
-// checkOwner refuses a partition whose queue neither exists nor was deleted: leaving it
-// out would silently leave out its messages.
-func (r *recovery) checkOwner(body []byte) error {
-	d, err := record.DecodePartition(body)
-	if err != nil || r.b.byNumber[d.Queue] != nil {
-		return err
-	}
-	if d.Queue >= r.meta.NextQueue && !r.deletedQueues[d.Queue] {
-		return fmt.Errorf("replay partition %q: %w: no record made queue %d", d.Name, record.ErrCorrupt, d.Queue)
-	}
-	r.orphans[d.Number] = true
 	return nil
 }
 
@@ -147,6 +126,9 @@ func (r *recovery) replayBatch(batch []byte) error {
 	if p == nil {
 		if h.Partition >= r.meta.NextPartition && !r.orphans[h.Partition] {
 			return fmt.Errorf("replay batch: %w: no record made partition %d", record.ErrCorrupt, h.Partition)
+		}
+		if r.stray == "" && !r.orphans[h.Partition] {
+			r.stray = fmt.Sprintf("a batch at offset %d of partition %d", h.BaseOffset, h.Partition)
 		}
 		return nil // of a deleted queue
 	}
@@ -206,13 +188,20 @@ func (r *recovery) apply(k record.Kind, body []byte) error {
 		return r.setQueue(&d)
 	case record.KindQueueDeleted:
 		number, err := record.DecodeQueueDeleted(body)
+		if err != nil {
+			return err
+		}
+		r.deletedQueues[number] = true
+		delete(r.lost, number)
 		if q := r.b.byNumber[number]; q != nil {
 			r.deleteQueue(q)
 		}
-		return err
+		return nil
 	case record.KindPartition:
 		d, err := record.DecodePartition(body)
-		r.setPartition(&d)
+		if err == nil {
+			r.setPartition(&d)
+		}
 		return err
 	case record.KindPartitionDeleted:
 		number, err := record.DecodePartitionDeleted(body)
@@ -289,7 +278,14 @@ func (r *recovery) setPartition(d *record.Partition) {
 	b := r.b
 	raiseTo(&b.nextPartition, d.Number+1)
 	q := b.byNumber[d.Queue]
-	if q == nil || b.partitions.get(d.Number) != nil {
+	if q == nil {
+		r.orphans[d.Number] = true
+		if !r.deletedQueues[d.Queue] {
+			r.lost[d.Queue] = d.Name
+		}
+		return
+	}
+	if b.partitions.get(d.Number) != nil {
 		return
 	}
 	p := &partition{queue: q, name: d.Name, number: d.Number, createdMs: d.CreatedMs, hidden: d.Hidden, announced: true}
