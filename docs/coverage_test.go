@@ -14,14 +14,17 @@ import (
 
 var update = flag.Bool("update", false, "write coverage.md anew")
 
-// scenarios is how many scenarios there are: T-01 to T-50.
-const scenarios = 50
+// Scenarios are T-01 to T-50, reports P-01 to P-28.
+const (
+	scenarios = 50
+	reports   = 28
+)
 
 // shown is how many tests a line names at most.
 const shown = 5
 
 // TestCoverage compares coverage.md with the source, and wants a test for each route, each
-// rule of rules.md and each scenario.
+// rule of rules.md, each scenario and each report of reports.md.
 func TestCoverage(t *testing.T) {
 	c := newCoverage(t)
 	page := c.page(t)
@@ -161,8 +164,9 @@ func matches(pattern, path string) bool {
 const coverageIntro = `# Coverage
 
 Which tests hold what. This page is generated: ` + "`go test ./docs -update`" + ` writes it from
-[rules.md](rules.md), from the names and comments of the tests, and from the calls they make;
-` + "`go test ./docs`" + ` fails when it is stale, and when a route, a rule or a scenario has no test.
+[rules.md](rules.md) and [reports.md](reports.md), from the names and comments of the tests, and
+from the calls they make; ` + "`go test ./docs`" + ` fails when it is stale, and when a route, a rule, a
+scenario or a report has no test.
 
 A test named after a rule stands before those that check it on their way. The tests of a route
 are those over HTTP that call it most directly.
@@ -184,12 +188,38 @@ func (c *coverage) page(t *testing.T) string {
 		}
 		b.WriteByte('\n')
 	}
+	c.writeReports(t, &b, seen)
 	for n := 1; n <= scenarios; n++ {
 		if id := fmt.Sprintf("T-%02d", n); !seen[id] {
 			t.Errorf("scenario %s is not in rules.md", id)
 		}
 	}
+	for n := 1; n <= reports; n++ {
+		if id := fmt.Sprintf("P-%02d", n); !seen[id] {
+			t.Errorf("report %s is not in reports.md", id)
+		}
+	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// writeReports writes which tests hold what reports.md says. A command that it names for a
+// report holds it as well: TestMakeTargets knows whether there is such a target.
+func (c *coverage) writeReports(t *testing.T, b *strings.Builder, seen map[string]bool) {
+	b.WriteString("## Reports\n\n| | | tests |\n|---|---|---|\n")
+	for _, m := range regexp.MustCompile(`(?m)^\| (P-\d+) \| (.*?) \| .* \|([^|]*)\|$`).FindAllStringSubmatch(read(t, "docs", "reports.md"), -1) {
+		id, symptom, also := m[1], m[2], m[3]
+		seen[id] = true
+		if len(c.rules[id]) == 0 && !strings.Contains(also, "`make ") && !strings.Contains(also, "`go run ") {
+			t.Errorf("nothing holds %s", id)
+		}
+		var held []string
+		if names := c.names(id); len(names) > 0 {
+			held = append(held, listed(names))
+		}
+		held = append(held, firsts(also, "(`(?:make|go run) [^`]*`)")...)
+		fmt.Fprintf(b, "| %s | %s | %s |\n", id, symptom, strings.Join(held, ", "))
+	}
+	b.WriteByte('\n')
 }
 
 func (c *coverage) writeRoutes(t *testing.T, b *strings.Builder) {
@@ -211,11 +241,15 @@ func (c *coverage) writeRule(t *testing.T, b *strings.Builder, id, text string) 
 	if len(c.rules[id]) == 0 {
 		t.Errorf("no test holds %s", id)
 	}
-	var names []string
+	fmt.Fprintf(b, "| %s | %s | %s |\n", id, text, listed(c.names(id)))
+}
+
+// names returns the names of the tests that hold a rule.
+func (c *coverage) names(id string) (names []string) {
 	for _, f := range c.rules[id] {
 		names = append(names, f.name)
 	}
-	fmt.Fprintf(b, "| %s | %s | %s |\n", id, text, listed(names))
+	return names
 }
 
 // listed names the first tests of a list.

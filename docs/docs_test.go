@@ -153,14 +153,14 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestRules compares rules.md with the tests of the module: a number that a test names is
-// explained, a test that a page names exists.
+// TestRules compares rules.md and reports.md with the tests of the module: a number that a
+// test names is explained, a test that a page names exists.
 func TestRules(t *testing.T) {
 	tests := sources(t, root, func(name string) bool {
 		return strings.HasSuffix(name, "_test.go") && name != "docs_test.go"
 	})
-	rules := firsts(read(t, "docs", "rules.md"), `(?m)^\| ([MGTR]-?\d+) \|`)
-	for _, m := range regexp.MustCompile(`\bfunc Test([MGT])(\d{2,3})\p{Lu}|\b([MGT])-(\d{2,3})\b|// (R)(\d{1,2})\b`).FindAllStringSubmatch(tests, -1) {
+	rules := firsts(read(t, "docs", "rules.md")+read(t, "docs", "reports.md"), `(?m)^\| ([MGTPR]-?\d+) \|`)
+	for _, m := range regexp.MustCompile(`\bfunc Test([MGTP])(\d{2,3})\p{Lu}|\b([MGTP])-(\d{2,3})\b|// (R)(\d{1,2})\b`).FindAllStringSubmatch(tests, -1) {
 		id := m[1] + m[3] + "-" + m[2] + m[4]
 		if m[5] != "" {
 			id = m[5] + m[6]

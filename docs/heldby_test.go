@@ -1,6 +1,6 @@
 package docs_test
 
-// alsoHeldBy names tests that hold a rule without having its number in their name or text:
+// alsoHeldBy names tests that hold a rule, or what a report is about, without having its number in their name or text:
 // most often a scenario, a test of bytes, or one of a whole area.
 var alsoHeldBy = map[string][]string{
 	"M-004": {"TestM019Bytes", "TestPushDecode"},
@@ -93,6 +93,24 @@ var alsoHeldBy = map[string][]string{
 	"G-166": {"TestDepth"},
 	"G-167": {"TestM278QueuePopMakesTheQueue"},
 	"G-168": {"TestD23DeletionWakes", "TestM256Ends"},
+
+	"P-01": {"TestM904Kill", "TestPowerCutAtEveryCall", "TestWaitMeansSynced"},
+	"P-02": {"TestEveryFlip", "TestEveryBitFlip", "TestTransactionOnADamagedPartition", "TestDamagedDeadLetter", "TestLostOwner"},
+	"P-03": {"TestEveryCut", "TestZeroTail", "TestCrashDuringRecovery"},
+	"P-04": {"TestRestartLeases", "TestRestartLeasedIDs"},
+	"P-05": {"TestStorageFull", "TestTransactionOnAFullDisk", "TestAdmission"},
+	"P-06": {"TestOpenFiles"},
+	"P-12": {"TestM222ConcurrentPops"},
+	"P-16": {"TestM251EveryWaiterIsServed", "TestG017StopAnswersParkedPops"},
+	"P-17": {"TestM255DisconnectedPollTakesNothing", "TestM255WakeUpGoesToTheLiving", "TestLeaseOfLostAnswer"},
+	"P-18": {"TestM552AgeRule", "TestM553CompletedRule", "TestM556AcksOfDroppedMessages"},
+	"P-20": {"TestM273SubscriptionMatrix"},
+	"P-22": {"TestM503Modes"},
+	"P-23": {"TestM106AnswerIsBoundedInBytes", "TestBodyBudget", "TestM009BodyTooLarge"},
+	"P-24": {"TestG102RecoveringIsNotReady", "TestRecovering"},
+	"P-25": {"TestR11SegmentsGo", "TestM553HeldSegmentsGoLater"},
+	"P-26": {"TestT48NamesRoundTrip"},
+	"P-27": {"TestAccess", "TestUnrouted"},
 
 	"R1":  {"TestWaitMeansSynced", "TestPowerCutAtEveryCall", "TestM904Kill"},
 	"R2":  {"TestM121OrderUnderConcurrency", "TestM122ClockStepsBack", "TestConcurrentAppends"},

@@ -24,8 +24,8 @@ type testFunc struct {
 }
 
 var (
-	nameID = regexp.MustCompile(`^Test([MGTR])(\d{1,3})\p{Lu}`)
-	textID = regexp.MustCompile(`\b([MGT]-\d{2,3}|R\d{1,2})\b`)
+	nameID = regexp.MustCompile(`^Test([MGTPR])(\d{1,3})\p{Lu}`)
+	textID = regexp.MustCompile(`\b([MGTP]-\d{2,3}|R\d{1,2})\b`)
 )
 
 // testPackages parses the test files of every package of the module.
