@@ -2,13 +2,17 @@ package acceptance
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp/fasthttputil"
+
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/testkit"
 )
 
 func TestM002ContentTypeDoesNotMatter(t *testing.T) {
@@ -195,11 +199,10 @@ func TestG100Probes(t *testing.T) {
 func TestG102RecoveringIsNotReady(t *testing.T) {
 	w := open(t)
 	s := server.New(server.Options{Version: "1"})
-	ln := newListener()
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
+	ln := fasthttputil.NewInmemoryListener()
+	stop := testkit.Serve(s, ln)
 	v := w.on(t)
-	v.client = clientOf(ln.Dial)
+	v.client = testkit.NewClient(ln.Dial)
 	v.expect("GET", "/health", "", 503, `{"status":"unhealthy","database":"disconnected","engine":"skep","version":"1","recovering":true}`)
 	v.expect("POST", "/api/v1/push", `{"items":[]}`, 503, `{"error":"recovering","code":"recovering"}`)
 	for _, target := range []string{"/health", "/api/v1/dlq"} {
@@ -211,10 +214,9 @@ func TestG102RecoveringIsNotReady(t *testing.T) {
 	v.expect("GET", "/health", "", 200, `{"status":"healthy","database":"connected","engine":"skep","version":"1"}`)
 	v.expect("POST", "/api/v1/push", `{"items":[]}`, 201, `[]`)
 	v.client.CloseIdleConnections()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
+	if err := stop(context.Background()); err != nil {
+		t.Error(err)
 	}
-	<-served
 }
 
 func TestG017StopAnswersParkedPops(t *testing.T) {

@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,6 +19,7 @@ import (
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/testkit"
 )
 
 // world is a broker that is being served, and a client of it.
@@ -42,9 +39,8 @@ type world struct {
 type instance struct {
 	broker *broker.Broker
 	server *server.Server
-	ln     net.Listener
 	dial   func() (net.Conn, error)
-	served chan error
+	stop   func(context.Context) error
 }
 
 // clock is the real clock plus what the test has advanced it by.
@@ -88,20 +84,19 @@ func (w *world) start() {
 	}
 	o := w.server
 	o.Broker, o.Logger = b, zerolog.Nop()
-	in := &instance{broker: b, server: server.New(o), served: make(chan error, 1)}
+	in := &instance{broker: b, server: server.New(o)}
 	if w.tcp {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			w.t.Fatal(errors.Join(err, b.Close()))
 		}
-		in.ln, in.dial = ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }
+		in.stop, in.dial = testkit.Serve(in.server, ln), func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }
 	} else {
-		ln := newListener()
-		in.ln, in.dial = ln, ln.Dial
+		ln := fasthttputil.NewInmemoryListener()
+		in.stop, in.dial = testkit.Serve(in.server, ln), ln.Dial
 	}
-	go func() { in.served <- in.server.Serve(in.ln) }() // ended by stop
 	w.running = in
-	w.client = clientOf(in.dial)
+	w.client = testkit.NewClient(in.dial)
 	if a := w.call("GET", "/health", ""); a.status != http.StatusOK {
 		w.t.Fatalf("health: %d %s", a.status, a.body)
 	}
@@ -117,16 +112,6 @@ func (w *world) open() (b *broker.Broker, err error) {
 	return b, err
 }
 
-func newListener() *fasthttputil.InmemoryListener { return fasthttputil.NewInmemoryListener() }
-
-func clientOf(dial func() (net.Conn, error)) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext:         func(context.Context, string, string) (net.Conn, error) { return dial() },
-		MaxIdleConnsPerHost: 64,
-		DisableCompression:  true,
-	}}
-}
-
 func (w *world) stop() {
 	w.t.Helper()
 	in := w.running
@@ -137,7 +122,7 @@ func (w *world) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.client.CloseIdleConnections()
-	if err := errors.Join(in.server.Shutdown(ctx), <-in.served, in.broker.Close()); err != nil {
+	if err := errors.Join(in.stop(ctx), in.broker.Close()); err != nil {
 		w.t.Errorf("stop: %v", err)
 	}
 }
@@ -157,67 +142,10 @@ func (w *world) crash() {
 	old := *w
 	w.t.Cleanup(func() { old.stop() })
 	w.dir = w.t.(interface{ TempDir() string }).TempDir()
-	copyStill(w.t, old.dir, w.dir)
+	if err := testkit.Copy(old.dir, w.dir); err != nil {
+		w.t.Fatal(err)
+	}
 	w.start()
-}
-
-// copyStill copies a directory at a moment when nothing in it changes: two readings in a
-// row have to be equal. A checkpoint may be running, and it ends.
-func copyStill(t testing.TB, from, to string) {
-	t.Helper()
-	var last map[string][]byte
-	await(t, "the files to rest", func() bool {
-		now, err := readTree(from)
-		still := err == nil && sameTree(last, now)
-		last = now
-		return still
-	})
-	for name, content := range last {
-		path := filepath.Join(to, name)
-		if content == nil {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// readTree reads all files below dir; directories are nil.
-func readTree(dir string) (map[string][]byte, error) {
-	tree := map[string][]byte{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil || d.IsDir() {
-			tree[name] = nil
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if content == nil {
-			content = []byte{}
-		}
-		tree[name] = content
-		return err
-	})
-	return tree, err
-}
-
-func sameTree(a, b map[string][]byte) bool {
-	if a == nil || len(a) != len(b) {
-		return false
-	}
-	for name, content := range b {
-		if was, ok := a[name]; !ok || !bytes.Equal(was, content) {
-			return false
-		}
-	}
-	return true
 }
 
 // filed waits until checkpoints have brought what there is into segments: there are
@@ -228,7 +156,9 @@ func (w *world) filed() {
 		found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
 		return err == nil && len(found) > 0
 	})
-	copyStill(w.t, w.dir, w.t.(interface{ TempDir() string }).TempDir())
+	if _, err := testkit.ReadStill(w.dir); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // spoil restarts the broker, and meanwhile flips a bit of a text that a segment holds
@@ -322,25 +252,8 @@ func (w *world) callWith(method, target, body string, header http.Header) answer
 
 // try makes a request that may fail because the broker is gone.
 func (w *world) try(method, target, body string, header http.Header) (a answer, err error) {
-	path, query, _ := strings.Cut(target, "?")
-	req := &http.Request{
-		Method: method, Host: "skep", Header: header,
-		URL: &url.URL{Scheme: "http", Host: "skep", Opaque: path, RawQuery: query},
-	}
-	if req.Header == nil {
-		req.Header = http.Header{}
-	}
-	if body != "" {
-		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	}
-	res, err := w.client.Do(req)
-	if err != nil {
-		return a, err
-	}
-	defer res.Body.Close()
-	a = answer{status: res.StatusCode, header: res.Header}
-	a.body, err = io.ReadAll(res.Body)
-	return a, err
+	got, err := testkit.Call(w.client, method, target, body, header)
+	return answer{got.Status, got.Header, got.Body}, err
 }
 
 // checkAnswer checks what holds for every answer.

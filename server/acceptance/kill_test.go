@@ -17,6 +17,7 @@ import (
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/testkit"
 )
 
 // childVariable names the data directory that the test binary serves when it is set.
@@ -98,7 +99,7 @@ func (w *world) startChild() *exec.Cmd {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.client = clientOf(func() (net.Conn, error) { return net.Dial("tcp", strings.TrimSpace(address)) })
+	w.client = testkit.NewClient(func() (net.Conn, error) { return net.Dial("tcp", strings.TrimSpace(address)) })
 	return child
 }
 

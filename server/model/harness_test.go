@@ -1,19 +1,13 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +17,7 @@ import (
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/testkit"
 )
 
 // world is a broker that is being served, on a clock that only the test moves.
@@ -34,10 +29,9 @@ type world struct {
 	options broker.Options
 	nowMs   atomic.Int64
 
-	broker *broker.Broker
-	server *server.Server
-	served chan error
-	client *http.Client
+	broker      *broker.Broker
+	stopServing func(context.Context) error
+	client      *http.Client
 }
 
 // startMs is when every history begins.
@@ -78,15 +72,10 @@ func (w *world) start() error {
 	if err != nil {
 		return fmt.Errorf("open broker: %w", err)
 	}
-	w.broker, w.served = b, make(chan error, 1)
-	w.server = server.New(server.Options{Broker: b, Logger: zerolog.Nop()})
+	w.broker = b
 	ln := fasthttputil.NewInmemoryListener()
-	s, served := w.server, w.served
-	go func() { served <- s.Serve(ln) }() // ended by stop
-	w.client = &http.Client{Transport: &http.Transport{
-		DialContext:        func(context.Context, string, string) (net.Conn, error) { return ln.Dial() },
-		DisableCompression: true,
-	}}
+	w.stopServing = testkit.Serve(server.New(server.Options{Broker: b, Logger: zerolog.Nop()}), ln)
+	w.client = testkit.NewClient(ln.Dial)
 	return nil
 }
 
@@ -98,11 +87,11 @@ func (w *world) stop() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	w.client.CloseIdleConnections()
-	err := w.server.Shutdown(ctx)
+	err := w.stopServing(ctx)
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	err = errors.Join(err, <-w.served, w.broker.Close())
+	err = errors.Join(err, w.broker.Close())
 	w.broker = nil
 	return err
 }
@@ -122,7 +111,7 @@ func (w *world) restart() error { return errors.Join(w.stop(), w.start()) }
 func (w *world) crash() error {
 	w.dirs++
 	to := filepath.Join(w.base, fmt.Sprint(w.dirs))
-	if err := copyStill(w.dir, to); err != nil {
+	if err := testkit.Copy(w.dir, to); err != nil {
 		return err
 	}
 	if err := w.stop(); err != nil {
@@ -142,88 +131,16 @@ func (w *world) generations() (names []string, err error) {
 	return names, err
 }
 
-// copyStill copies a directory at a moment when nothing in it changes: two readings in a
-// row have to be equal. A checkpoint may be running, and it ends.
-func copyStill(from, to string) error {
-	var last map[string][]byte
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		now, err := readTree(from)
-		if err == nil && last != nil && sameTree(last, now) {
-			return writeTree(to, now)
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s does not come to rest: %w", from, err)
-		}
-		last = now
-	}
-}
-
-// readTree reads all files below dir; directories are nil. It fails when one goes away
-// meanwhile.
-func readTree(dir string) (map[string][]byte, error) {
-	tree := map[string][]byte{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil || d.IsDir() {
-			tree[name] = nil
-			return err
-		}
-		content, err := os.ReadFile(path)
-		tree[name] = append([]byte{}, content...)
-		return err
-	})
-	return tree, err
-}
-
-func sameTree(a, b map[string][]byte) bool {
-	for name, content := range b {
-		if was, ok := a[name]; !ok || !bytes.Equal(was, content) {
-			return false
-		}
-	}
-	return len(a) == len(b)
-}
-
-func writeTree(dir string, tree map[string][]byte) error {
-	for name, content := range tree {
-		path := filepath.Join(dir, name)
-		if content == nil {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o600)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // call makes a request and reads the answer.
 func (w *world) call(method, target string, body any) (status int, answer []byte, err error) {
-	path, query, _ := strings.Cut(target, "?")
-	req := &http.Request{
-		Method: method, Host: "skep", Header: http.Header{},
-		URL: &url.URL{Scheme: "http", Host: "skep", Opaque: path, RawQuery: query},
-	}
+	var text []byte
 	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
+		if text, err = json.Marshal(body); err != nil {
 			return 0, nil, err
 		}
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	}
-	res, err := w.client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	answer, err = io.ReadAll(res.Body)
-	return res.StatusCode, answer, err
+	a, err := testkit.Call(w.client, method, target, string(text), nil)
+	return a.Status, a.Body, err
 }
 
 // fetch makes a request that has to be answered with one of the statuses, and decodes
