@@ -24,7 +24,8 @@ type Options struct {
 	FS     vfs.FS // nil: the operating system's
 	Dir    string // the data directory, made if missing
 	Logger zerolog.Logger
-	Now    func() time.Time // nil: time.Now
+	Now    func() time.Time // what deadlines in process go by; nil: time.Now
+	Wall   func() time.Time // what messages are dated by, and may be set; nil: Now
 
 	Sync            journal.SyncMode
 	SyncInterval    time.Duration // of journal.SyncInterval
@@ -50,6 +51,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Wall == nil {
+		o.Wall = o.Now
 	}
 	setDefault(&o.SegmentBytes, 64<<20)
 	setDefault(&o.CheckpointBytes, 32<<20)

@@ -25,7 +25,7 @@ import (
 func Open(o Options) (*Broker, error) {
 	o.setDefaults()
 	b := &Broker{
-		o: o, log: o.Logger, clock: newClock(o.Now),
+		o: o, log: o.Logger, clock: newClock(o.Now, o.Wall, o.Logger),
 		queues: map[queueKey]*queue{}, byNumber: map[uint32]*queue{}, groups: map[uint32]*group{},
 		nextQueue: 1, nextGroup: 1, grown: map[uint32]partlog.SegmentInfo{}, leases: &lease.Table{},
 		checkpointC: make(chan struct{}, 1), stopC: make(chan struct{}), closeC: make(chan struct{}),
@@ -144,7 +144,17 @@ func (r *recovery) openCatalog() (err error) {
 	b.nextQueue = max(b.nextQueue, r.meta.NextQueue)
 	b.nextGroup = max(b.nextGroup, r.meta.NextGroup)
 	raiseTo(&b.nextPartition, r.meta.NextPartition)
+	r.resumeClock()
 	return nil
+}
+
+// resumeClock lets time go on from the newest message found so far.
+func (r *recovery) resumeClock() {
+	newest := int64(0)
+	for _, q := range r.b.queues {
+		newest = max(newest, q.newestMs.Load())
+	}
+	r.b.clock.resume(newest)
 }
 
 // newDirectory gives a new data directory its identity. A directory that has a journal
@@ -267,9 +277,7 @@ func (r *recovery) openJournal() (err error) {
 	if err != nil {
 		return err
 	}
-	for _, q := range b.queues {
-		b.clock.atLeast(q.newestMs.Load())
-	}
+	r.resumeClock()
 	for p, next := range r.gaps {
 		return fmt.Errorf("replay batch: %w: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
 			record.ErrCorrupt, p.number, p.queue.name, p.end, next)
