@@ -52,9 +52,6 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Wall == nil {
-		o.Wall = o.Now
-	}
 	setDefault(&o.SegmentBytes, 64<<20)
 	setDefault(&o.CheckpointBytes, 32<<20)
 	setDefault(&o.CheckpointEvery, 60*time.Second)

@@ -34,7 +34,7 @@ const (
 // What the wall clock does is seen in its offset: how far it is ahead of mono. That
 // changes only when somebody sets the clock.
 type clock struct {
-	now, wall func() time.Time
+	now, wall func() time.Time // wall is nil where now says both
 	log       zerolog.Logger
 	start     time.Time // by now
 	baseMs    int64     // mono at start
@@ -51,23 +51,30 @@ type clock struct {
 }
 
 func newClock(now, wall func() time.Time, log zerolog.Logger) *clock {
-	c := &clock{now: now, wall: wall, log: log, start: now(), baseMs: wall().UnixMilli()}
+	c := &clock{now: now, wall: wall, log: log, start: now()}
+	_, c.baseMs = c.read()
 	c.floor.Store(c.baseMs)
 	return c
 }
 
-func (c *clock) elapsed() int64 { return c.now().Sub(c.start).Milliseconds() }
+// read returns the time since start, and the wall clock.
+func (c *clock) read() (elapsed, wallMs int64) {
+	now := c.now()
+	elapsed = now.Sub(c.start).Milliseconds()
+	if c.wall != nil {
+		now = c.wall()
+	}
+	return elapsed, now.UnixMilli()
+}
 
-func (c *clock) mono() int64 { return c.baseMs + c.elapsed() }
-
-func (c *clock) wallMs() int64 { return c.wall().UnixMilli() }
+func (c *clock) mono() int64 { return c.baseMs + c.now().Sub(c.start).Milliseconds() }
 
 func (c *clock) stamp() int64 {
-	elapsed := c.elapsed()
+	elapsed, wall := c.read()
 	mono := c.baseMs + elapsed
 	rise := elapsed - elapsed/slew // of the line so far
 	line := c.floor.Load() + rise
-	stamp := mono + c.believed(c.wallMs()-mono, mono, line)
+	stamp := mono + c.believed(wall-mono, mono, line)
 	if stamp <= line {
 		return line
 	}
@@ -122,7 +129,7 @@ func (c *clock) resume(newestMs int64) {
 	if newestMs == 0 {
 		return
 	}
-	wall, elapsed := c.wallMs(), c.elapsed()
+	elapsed, wall := c.read()
 	from := max(wall, newestMs)
 	if wall-newestMs > maxAbsence.Milliseconds() {
 		from = newestMs
@@ -133,8 +140,20 @@ func (c *clock) resume(newestMs int64) {
 	c.floor.Store(from - elapsed + elapsed/slew)
 }
 
+// wallMs is the wall clock as it is.
+func (c *clock) wallMs() int64 {
+	_, wall := c.read()
+	return wall
+}
+
 // wallOf turns a deadline by mono into the wall clock's, for records and answers.
-func (c *clock) wallOf(monoMs int64) int64 { return monoMs - c.mono() + c.wallMs() }
+func (c *clock) wallOf(monoMs int64) int64 {
+	elapsed, wall := c.read()
+	return monoMs - c.baseMs - elapsed + wall
+}
 
 // monoOf turns a recorded wall clock deadline into one by mono.
-func (c *clock) monoOf(wallMs int64) int64 { return wallMs - c.wallMs() + c.mono() }
+func (c *clock) monoOf(wallMs int64) int64 {
+	elapsed, wall := c.read()
+	return wallMs - wall + c.baseMs + elapsed
+}
