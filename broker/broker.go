@@ -24,7 +24,8 @@ type Options struct {
 	FS     vfs.FS // nil: the operating system's
 	Dir    string // the data directory, made if missing
 	Logger zerolog.Logger
-	Now    func() time.Time // nil: time.Now
+	Now    func() time.Time // what deadlines in process go by; nil: time.Now
+	Wall   func() time.Time // what messages are dated by, and may be set; nil: Now
 
 	Sync            journal.SyncMode
 	SyncInterval    time.Duration // of journal.SyncInterval

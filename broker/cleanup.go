@@ -102,7 +102,7 @@ func (b *Broker) unusedLocked(p *partition, sinceMs int64) bool {
 	}
 	now := b.clock.mono()
 	for c := p.cursors; c != nil; c = c.next {
-		if c.busy(now) || c.consumedMs >= sinceMs || c.lease != nil && b.clock.wallOf(c.lease.deadline) >= sinceMs {
+		if c.busy(now) || c.consumedMs >= sinceMs || c.lease != nil && c.lease.deadline-now+b.clock.stamp() >= sinceMs {
 			return false
 		}
 	}

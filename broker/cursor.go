@@ -100,6 +100,12 @@ func (c *cursor) restore(r *record.Cursor, clk *clock) {
 	c.consumed, c.consumedMs = r.Consumed, r.ConsumedMs
 	c.lease = nil
 	if r.LeaseID != (uuid.UUID{}) {
-		c.lease = &leased{id: r.LeaseID, deadline: clk.monoOf(r.ExpiryMs), from: r.LeaseFrom, end: r.LeaseEnd}
+		deadline := clk.monoOf(r.ExpiryMs)
+		// However far the clock was set back while the broker was down, a lease does not
+		// outlast the time it was granted for, which is since its id was minted.
+		if length := r.ExpiryMs - msOfID(r.LeaseID); length >= 0 {
+			deadline = min(deadline, clk.mono()+length)
+		}
+		c.lease = &leased{id: r.LeaseID, deadline: deadline, from: r.LeaseFrom, end: r.LeaseEnd}
 	}
 }

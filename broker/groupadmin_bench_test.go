@@ -72,7 +72,7 @@ func fillPartitions(b *testing.B, br *Broker, partitions int) (middle int64) {
 				b.Fatal(err)
 			}
 		}
-		br.clock.ahead.Add(600_000)
+		br.clock.floor.Add(600_000)
 		if round == 1 {
 			middle = br.clock.stamp() - 1
 		}

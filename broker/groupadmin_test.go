@@ -215,7 +215,7 @@ func TestLagWithoutWhatIsGone(t *testing.T) {
 		if err := w.push("a", ids...); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.ahead.Add(100_000)
+		b.clock.floor.Add(100_000)
 	}
 	if _, err := b.Seek(DefaultTenant, "implied", "q", SeekTarget{}); err != nil {
 		t.Fatal(err)

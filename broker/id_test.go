@@ -2,7 +2,6 @@ package broker
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -47,22 +46,5 @@ func TestMintedIDs(t *testing.T) {
 			}
 			seen[id] = true
 		}
-	}
-}
-
-// Stamps never go back, whatever the wall clock does; mono does not notice it at all.
-func TestClock(t *testing.T) {
-	now := time.UnixMilli(1_000_000)
-	c := newClock(func() time.Time { return now })
-	if c.stamp() != 1_000_000 || c.mono() != 1_000_000 {
-		t.Fatalf("at the start: stamp %d, mono %d", c.stamp(), c.mono())
-	}
-	now = now.Add(5 * time.Second)
-	if got := c.stamp(); got != 1_005_000 {
-		t.Fatalf("forward: %d", got)
-	}
-	deadline := c.mono() + 1000
-	if got := c.monoOf(c.wallOf(deadline)); got != deadline {
-		t.Fatalf("a deadline came back as %d, want %d", got, deadline)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/skepmq/skep/broker/lease"
@@ -26,7 +27,7 @@ import (
 func Open(o Options) (*Broker, error) {
 	o.setDefaults()
 	b := &Broker{
-		o: o, log: o.Logger, clock: newClock(o.Now),
+		o: o, log: o.Logger, clock: newClock(o.Now, o.Wall, o.Logger),
 		queues: map[queueKey]*queue{}, byNumber: map[uint32]*queue{}, groups: map[uint32]*group{},
 		nextQueue: 1, nextGroup: 1, grown: map[uint32]partlog.SegmentInfo{}, leases: &lease.Table{},
 		checkpointC: make(chan struct{}, 1), stopC: make(chan struct{}), closeC: make(chan struct{}),
@@ -87,17 +88,20 @@ func (b *Broker) closeFiles() error {
 func (b *Broker) recover() error {
 	start := time.Now()
 	event := b.log.Info()
-	step := func(name string, fn func() error) error {
-		began := time.Now()
-		err := fn()
-		event = event.Str(name, rounded(time.Since(began)))
-		return err
-	}
 	r := &recovery{
 		b: b, segments: map[uint32]partlog.SegmentInfo{},
 		deletedQueues: map[uint32]bool{}, orphans: map[uint64]bool{}, gaps: map[*partition]int64{},
 		lost: map[uint32]string{},
 	}
+	step := func(name string, fn func() error) error {
+		began := time.Now()
+		err := fn()
+		event = event.Str(name, rounded(time.Since(began)+r.beside))
+		r.beside = 0
+		return err
+	}
+	r.beginIDs()
+	defer r.loading.Wait() // whatever becomes of the rest, who closes the files closes the index
 	for _, s := range []struct {
 		name string
 		fn   func() error
@@ -125,6 +129,12 @@ type recovery struct {
 	segments map[uint32]partlog.SegmentInfo
 	entries  []dedup.Entry // ids of replayed batches
 	scratch  []byte
+
+	loading  sync.WaitGroup // of the index of transaction ids, beside the catalogue and the cursors
+	idsFound dedup.Recovery
+	idsErr   error
+	idsTook  time.Duration
+	beside   time.Duration // what the step at hand has taken beside others
 	// Deletions seen, so that a record of something unknown is told from one of something
 	// that is gone.
 	deletedQueues map[uint32]bool
@@ -148,7 +158,17 @@ func (r *recovery) openCatalog() (err error) {
 	b.nextQueue = max(b.nextQueue, r.meta.NextQueue)
 	b.nextGroup = max(b.nextGroup, r.meta.NextGroup)
 	raiseTo(&b.nextPartition, r.meta.NextPartition)
+	r.resumeClock()
 	return nil
+}
+
+// resumeClock lets time go on from the newest message found so far.
+func (r *recovery) resumeClock() {
+	newest := int64(0)
+	for _, q := range r.b.queues {
+		newest = max(newest, q.newestMs.Load())
+	}
+	r.b.clock.resume(newest)
 }
 
 // newDirectory gives a new data directory its identity. A directory that has a journal
@@ -207,17 +227,36 @@ func (r *recovery) openOffsets() (err error) {
 	return err
 }
 
-func (r *recovery) openIDs() (err error) {
-	b := r.b
-	var found dedup.Recovery
-	missing := r.found && !r.has("dedup")
-	b.ids, found, err = dedup.Open(dedup.Options{
+// beginIDs loads the index of transaction ids, which needs nothing of the others, while
+// those are loaded. One that is missing has to wait until it is known whether it should be
+// there: once it is made nobody would see.
+func (r *recovery) beginIDs() {
+	if r.has("dedup") {
+		r.loading.Go(r.loadIDs)
+	}
+}
+
+func (r *recovery) loadIDs() {
+	began, b := time.Now(), r.b
+	b.ids, r.idsFound, r.idsErr = dedup.Open(dedup.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "dedup"), CacheBytes: b.o.DedupCacheBytes, Logger: b.log,
 	})
-	if err != nil || (len(found.Damaged) == 0 && !missing) {
-		return err
+	r.idsTook = time.Since(began)
+}
+
+func (r *recovery) openIDs() error {
+	b := r.b
+	waited := time.Now()
+	r.loading.Wait()
+	missing := r.found && !r.has("dedup")
+	if b.ids == nil && r.idsErr == nil {
+		r.loadIDs()
 	}
-	b.log.Warn().Bool("missing", missing).Int("damaged_files", len(found.Damaged)).Msg("transaction ids are read from the segments")
+	r.beside = max(r.idsTook-time.Since(waited), 0)
+	if r.idsErr != nil || (len(r.idsFound.Damaged) == 0 && !missing) {
+		return r.idsErr
+	}
+	b.log.Warn().Bool("missing", missing).Int("damaged_files", len(r.idsFound.Damaged)).Msg("transaction ids are read from the segments")
 	return r.reindex()
 }
 
@@ -271,9 +310,7 @@ func (r *recovery) openJournal() (err error) {
 	if err != nil {
 		return err
 	}
-	for _, q := range b.queues {
-		b.clock.atLeast(q.newestMs.Load())
-	}
+	r.resumeClock()
 	for p, next := range r.gaps {
 		return fmt.Errorf("replay batch: %w: partition %d of queue %q ends at offset %d, and the next batch begins at %d",
 			record.ErrCorrupt, p.number, p.queue.name, p.end, next)

@@ -257,10 +257,13 @@ func (f *finder) droppedOffset(text string, since int64) (offset int64, ok bool)
 		return 0, false
 	}
 	offset = offsetOfID(id)
-	ms := int64(binary.BigEndian.Uint64(id[:8]) >> 16)
+	ms := msOfID(id)
 	// What lies before the start is older than what lies there.
 	return offset, offset < f.v.start && ms >= since && ms <= f.v.startMs
 }
+
+// msOfID returns when a UUIDv7 was minted.
+func msOfID(id uuid.UUID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) >> 16) }
 
 func offsetOfID(id uuid.UUID) int64 {
 	return int64(id[11])<<32 | int64(binary.BigEndian.Uint32(id[12:])) // see segment.MessageID

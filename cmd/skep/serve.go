@@ -65,16 +65,26 @@ Flags win over the environment; docs/configuration.md lists every variable.`,
 // million, and a broker's memory should stay near what it holds.
 const gcPercent = 50
 
+// recoveryGCPercent is gcPercent while the broker recovers. What it allocates then it
+// keeps, nearly all of it, so that looking for garbage as the heap doubles and doubles
+// again is a third of the work, and finds a tenth of the memory.
+const recoveryGCPercent = 400
+
 // tuneRuntime sets what GOGC and GOMAXPROCS do not. One processor more than there are is
 // for the committer, which spends its time in syncs: the scheduler takes tens of
 // microseconds to see that, and on two cores lending it one of two costs 8 % of the
 // pushes a second.
 func tuneRuntime() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	collectAt(gcPercent)
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+}
+
+// collectAt sets how far garbage may grow, unless GOGC does.
+func collectAt(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -100,7 +110,9 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 	defer stopPprof()
 
 	c.broker.Dir, c.broker.Logger = c.dataDir, logger
+	collectAt(recoveryGCPercent)
 	b, err := broker.Open(c.broker)
+	collectAt(gcPercent)
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("%w: another skep serves this directory", err)

@@ -43,11 +43,15 @@ type instance struct {
 	stop   func(context.Context) error
 }
 
-// clock is the real clock plus what the test has advanced it by.
-type clock struct{ ahead atomic.Int64 }
+// clock is the real clock plus what the test has advanced it by, and a wall clock that the
+// test may set apart from it.
+type clock struct{ ahead, wallAhead atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+func (c *clock) wall() time.Time        { return c.now().Add(time.Duration(c.wallAhead.Load())) }
+func (c *clock) set(step time.Duration) { c.wallAhead.Add(int64(step)) }
 
 // open starts a world, in parallel with other tests. Options change it before.
 func open(t *testing.T, options ...func(*world)) *world {
@@ -77,7 +81,7 @@ func (w *world) on(t testing.TB) *world {
 
 func (w *world) start() {
 	w.t.Helper()
-	w.broker.Dir, w.broker.Logger, w.broker.Now = w.dir, zerolog.Nop(), w.clock.now
+	w.broker.Dir, w.broker.Logger, w.broker.Now, w.broker.Wall = w.dir, zerolog.Nop(), w.clock.now, w.clock.wall
 	b, err := w.open()
 	if err != nil {
 		w.t.Fatalf("open broker: %v", err)
