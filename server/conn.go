@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -19,35 +18,6 @@ const (
 	lingerTime  = time.Second
 	lingerBytes = 64 << 20
 )
-
-// listener wraps what it accepts.
-type listener struct {
-	net.Listener
-	server *Server
-}
-
-// Accept waits for a connection. Go sets TCP_NODELAY on it.
-func (l *listener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err // unwrapped: fasthttp asks for its text
-	}
-	c := &conn{Conn: nc, server: l.server}
-	c.alive = c.isAlive
-	c.peek = c.peekSocket
-	if sc, ok := nc.(syscall.Conn); ok {
-		if c.raw, err = sc.SyscallConn(); err != nil {
-			return nil, closeAfter(nc, err)
-		}
-	}
-	l.server.conns.add(c)
-	return c, nil
-}
-
-func closeAfter(nc net.Conn, err error) error {
-	_ = nc.Close() // the first error says more
-	return fmt.Errorf("reach the socket of a connection: %w", err)
-}
 
 // conn is a client's connection. fasthttp reads and writes it from one goroutine;
 // Alive may be asked from any, and Close may come from Shutdown.
@@ -237,6 +207,12 @@ func (s *connSet) add(c *conn) {
 		s.open = make(map[*conn]struct{})
 	}
 	s.open[c] = struct{}{}
+}
+
+func (s *connSet) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
 }
 
 func (s *connSet) remove(c *conn) {

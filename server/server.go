@@ -89,7 +89,7 @@ type Options struct {
 	// InFlightBytes bounds the bytes of all bodies beyond 8 KiB that are being read or
 	// handled. At the bound requests wait.
 	InFlightBytes int64
-	// MaxConns is how many connections are served at once.
+	// MaxConns is how many connections are served at once; another is answered 503.
 	MaxConns int
 
 	// PopTimeout is how long a pop with wait=true waits that names no timeout.
@@ -172,7 +172,7 @@ func New(opts Options) *Server {
 		DisablePreParseMultipartForm: true, // bodies are JSON whatever their type says
 		ReadBufferSize:               readBufferBytes,
 		WriteBufferSize:              writeBufferBytes,
-		Concurrency:                  opts.MaxConns,
+		Concurrency:                  2 * opts.MaxConns, // the listener refuses, and answers better
 
 		ReadTimeout:  opts.ReadTimeout,
 		WriteTimeout: opts.WriteTimeout,

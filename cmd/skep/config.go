@@ -190,6 +190,19 @@ func (c *config) setLogLevel(v string) error {
 	return nil
 }
 
+// limitConns fits the number of connections into the limit of open files.
+func (c *config) limitConns(logger *zerolog.Logger) {
+	want := c.server.MaxConns
+	if want == 0 {
+		want = server.DefaultMaxConns
+	}
+	limit := openFileLimit()
+	if c.server.MaxConns = connsWithin(limit, want); c.server.MaxConns < want {
+		logger.Info().Int("max_conns", c.server.MaxConns).Uint64("open_files", limit).
+			Msg("the limit of open files bounds the connections")
+	}
+}
+
 // log says what is in force, and warns of what weakens a promise.
 func (c *config) log(logger *zerolog.Logger, addr net.Addr) {
 	logger.Info().Str("data_dir", c.dataDir).Str("listen", addr.String()).Str("fsync", c.fsync).
