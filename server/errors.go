@@ -14,6 +14,7 @@ import (
 const (
 	bodyTooLarge     = `{"error":"request body too large"}`
 	noSuchRoute      = `{"error":"Not Found","code":"no_such_route"}`
+	malformedRequest = `{"error":"malformed request"}`
 	methodNotAllowed = `{"error":"Method Not Allowed","code":"method_not_allowed"}`
 	recovering       = `{"error":"recovering","code":"recovering"}`
 )
@@ -36,6 +37,8 @@ var failures = [...]struct {
 	{broker.ErrMessageNotFound, fasthttp.StatusNotFound, `{"error":"Message not found"}`},
 	{broker.ErrNoLabel, fasthttp.StatusBadRequest, `{"success":false,"error":"namespace or task is required","messages":[]}`},
 
+	{errFraming, fasthttp.StatusBadRequest, malformedRequest},
+	{errCompressed, fasthttp.StatusUnsupportedMediaType, `{"error":"compressed request bodies are not taken"}`},
 	{errBodyTooLarge, fasthttp.StatusRequestEntityTooLarge, bodyTooLarge},
 	{errBodyTimeout, fasthttp.StatusRequestTimeout, `{"error":"timeout while reading the request body"}`},
 	{errBodyTruncated, fasthttp.StatusBadRequest, `{"error":"bad body: ended early"}`},
@@ -83,7 +86,7 @@ func (r *request) sendError(status int, prefix, reason string) {
 // handleError answers requests that fasthttp could not read. It closes the
 // connection afterwards.
 func (s *Server) handleError(ctx *fasthttp.RequestCtx, err error) {
-	status, body := fasthttp.StatusBadRequest, `{"error":"malformed request"}`
+	status, body := fasthttp.StatusBadRequest, malformedRequest
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
 	switch {

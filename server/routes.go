@@ -194,6 +194,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // does not call the handler itself: the split path would lie on the stack of every
 // parked poll.
 func (r *request) route() func(*request) {
+	if !r.checkFraming() {
+		return nil
+	}
 	if int64(r.ctx.Request.Header.ContentLength()) > r.server.opts.MaxBodyBytes {
 		r.abandonBody()
 		r.sendText(fasthttp.StatusRequestEntityTooLarge, bodyTooLarge)
