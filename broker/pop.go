@@ -69,6 +69,8 @@ type popper struct {
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
 	full   bool     // the answer has no room for the next message
+	room   int64    // bytes the answer may still take without asking
+	asked  bool     // for more
 	// conflated counts the messages of conflating groups, which are bounded by themselves:
 	// a discovery pop may have others before them.
 	conflated int
@@ -95,6 +97,7 @@ func (p *popper) try() (*PopResult, error) {
 		res.LeaseID = newID(p.b.clock.stamp())
 	}
 	p.moved, p.autos, p.full, p.conflated = false, nil, false, 0
+	p.clearRoom()
 	err := p.look(res)
 	for errors.Is(err, errGroupGone) && len(res.Parts) == 0 {
 		err = p.look(res)
@@ -257,6 +260,7 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 	cl := &claim{
 		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
 		lease: min(seconds, maxLeaseSeconds), batch: batch, budget: bytes, first: len(res.Parts) == 0,
+		pop: p,
 	}
 	if sub.conflation {
 		cl.batch = 1

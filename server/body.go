@@ -32,6 +32,7 @@ var (
 	errBodyTimeout   = errors.New("server: timeout while reading the request body")
 	errBodyTruncated = errors.New("server: request body ended early")
 	errBodyFraming   = errors.New("server: malformed request body framing")
+	errAnswerBudget  = errors.New("server: too many large answers under way")
 	errBodyBudget    = errors.New("server: too many large requests in flight")
 )
 

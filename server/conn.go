@@ -45,6 +45,7 @@ type conn struct {
 	// lent is the buffer of an answer that may still be on its way out. hold says
 	// that the next write is a piece of that answer, and another piece follows.
 	lent   *buffer
+	room   atomic.Pointer[room] // of that answer; nil: it is not counted
 	hold   bool
 	held   *buffer // that piece
 	pieces [2][]byte
@@ -114,9 +115,17 @@ func (c *conn) lend(b *buffer, isHead bool) {
 }
 
 func (c *conn) reclaim() {
+	c.leaveRoom()
 	if c.lent != nil {
 		c.lent.release()
 		c.lent = nil
+	}
+}
+
+// leaveRoom is called by whoever comes first, the next request or Close.
+func (c *conn) leaveRoom() {
+	if held := c.room.Swap(nil); held != nil {
+		held.GiveBack()
 	}
 }
 
@@ -178,6 +187,7 @@ func (c *conn) Close() error {
 	if c.lingering.Swap(false) {
 		c.linger()
 	}
+	c.leaveRoom()
 	c.server.conns.remove(c) // before the number of the socket is used again
 	return c.Conn.Close()
 }

@@ -13,6 +13,7 @@ import (
 // Fixed bodies.
 const (
 	bodyTooLarge     = `{"error":"request body too large"}`
+	answerOverloaded = `{"error":"too many large answers under way","code":"overloaded"}`
 	noSuchRoute      = `{"error":"Not Found","code":"no_such_route"}`
 	malformedRequest = `{"error":"malformed request"}`
 	methodNotAllowed = `{"error":"Method Not Allowed","code":"method_not_allowed"}`
@@ -30,6 +31,8 @@ var failures = [...]struct {
 	{broker.ErrStorageFailed, fasthttp.StatusServiceUnavailable, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed"}`},
 	{broker.ErrClosed, fasthttp.StatusServiceUnavailable, `{"error":"the broker is stopping","code":"stopping"}`},
 	{broker.ErrTooManyParked, fasthttp.StatusServiceUnavailable, `{"error":"too many waiting requests","code":"overloaded"}`},
+	{broker.ErrNoRoom, fasthttp.StatusServiceUnavailable, answerOverloaded},
+	{errAnswerBudget, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{broker.ErrPartitionDamaged, fasthttp.StatusInternalServerError, `{"error":"partition damaged","code":"partition_damaged"}`},
 	{broker.ErrQueueNotFound, fasthttp.StatusNotFound, `{"error":"Queue not found"}`},
 	{broker.ErrPartitionNotFound, fasthttp.StatusNotFound, `{"success":false,"error":"Partition not found"}`},

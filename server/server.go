@@ -20,6 +20,7 @@ import (
 const (
 	DefaultMaxBodyBytes  = 64 << 20
 	DefaultInFlightBytes = 256 << 20
+	DefaultAnswerBytes   = 256 << 20
 	DefaultMaxConns      = 256 << 10
 	DefaultPopTimeout    = 30 * time.Second
 	DefaultReadTimeout   = 10 * time.Second
@@ -87,8 +88,11 @@ type Options struct {
 	// MaxBodyBytes is the largest request body; above it a request is answered 413.
 	MaxBodyBytes int64
 	// InFlightBytes bounds the bytes of all bodies beyond 8 KiB that are being read or
-	// handled. At the bound requests wait.
+	// handled, and of what they are decoded to. At the bound requests wait.
 	InFlightBytes int64
+	// AnswerBytes bounds the bytes of all answers beyond 64 KiB that are being made or
+	// written. At the bound pops are shortened, or refused, and others wait.
+	AnswerBytes int64
 	// MaxConns is how many connections are served at once; another is answered 503.
 	MaxConns int
 
@@ -111,6 +115,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
 	setDefault(&o.InFlightBytes, DefaultInFlightBytes)
+	setDefault(&o.AnswerBytes, DefaultAnswerBytes)
 	setDefault(&o.MaxConns, DefaultMaxConns)
 	setDefault(&o.PopTimeout, DefaultPopTimeout)
 	setDefault(&o.ReadTimeout, DefaultReadTimeout)
@@ -134,7 +139,9 @@ type Server struct {
 	opts     Options
 	log      zerolog.Logger
 	http     *fasthttp.Server
-	budget   *budget
+	budget   *budget       // of bodies and what they are decoded to
+	answers  *budget       // of answers beyond freeAnswer
+	listC    chan struct{} // a turn for each list being made
 	broker   atomic.Pointer[Broker]
 	stopping atomic.Bool
 
@@ -155,6 +162,8 @@ func New(opts Options) *Server {
 	s := &Server{
 		opts: opts, log: opts.Logger,
 		budget:       newBudget(opts.InFlightBytes, opts.MaxBodyBytes),
+		answers:      newBudget(opts.AnswerBytes, answerReserve),
+		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
 		messages:     (*broker.PopPart).Messages,
 	}

@@ -52,6 +52,7 @@ func variables() []variable {
 		{"QUEEN_DEDUP_CACHE_MB", number(1, 1<<20, func(c *config, n int64) { c.broker.DedupCacheBytes = n << 20 })},
 		{"QUEEN_MAX_BODY_BYTES", number(1, 1<<30, func(c *config, n int64) { c.server.MaxBodyBytes = n })},
 		{"SKEP_IN_FLIGHT_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.InFlightBytes = n })},
+		{"SKEP_ANSWER_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.AnswerBytes = n })},
 		{"SKEP_MAX_CONNS", number(1, 1<<31, func(c *config, n int64) { c.server.MaxConns = int(n) })},
 		{"POP_DEFAULT_TIMEOUT_MS", number(1, 600_000, setPopTimeout)},
 		{"DEFAULT_TIMEOUT", number(1, 600_000, setPopTimeout)},
