@@ -69,10 +69,26 @@ func runHostile(b *bench, name string, a attack) (r *row, err error) {
 	r.fact("memory before", megabytes(rss), "MB")
 	r.fact("memory, most", megabytes(peak), "MB")
 	r.fact("memory after", megabytes(after), "MB")
+	bound := memoryBound(a.clients)
+	r.fact("memory bound", megabytes(bound), "MB")
+	if peak > bound {
+		return nil, fmt.Errorf("the broker has taken %.0f MB", megabytes(peak))
+	}
 	for _, o := range outcomes {
 		r.fact("outcome: "+o.name, float64(o.count), "")
 	}
 	return r, nil
+}
+
+// memoryBound is what docs/operations.md promises of a broker with the defaults, with
+// these clients and few partitions.
+func memoryBound(clients int) int64 {
+	const (
+		program, unfiled, ids, requests, answers, cache = 20 << 20, 512 << 20, 512 << 20, 384 << 20, 256 << 20, 32 << 20
+		connection                                      = 100_000
+	)
+	live := program + unfiled + ids + requests + answers + cache + int64(clients)*connection
+	return live * 3 / 2
 }
 
 // liveResult is what a producer and a consumer have seen.

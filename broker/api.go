@@ -29,6 +29,9 @@ var (
 	ErrPartitionDamaged = errors.New("broker: partition damaged")
 	// ErrTooManyParked refuses a long poll beyond Options.MaxParked.
 	ErrTooManyParked = errors.New("broker: too many parked requests")
+	// ErrMemoryHigh refuses what would make a queue, a partition or a group while memory
+	// is above Options.MaxHeapBytes. Nothing was made, and nothing stored.
+	ErrMemoryHigh = errors.New("broker: memory is above its bound")
 	// ErrNoRoom refuses a pop whose answer would take more memory than there is for
 	// answers. Nothing was leased or taken.
 	ErrNoRoom = errors.New("broker: no room for the answer")

@@ -15,7 +15,7 @@ import (
 // deliver it waits up to req.Wait; an empty result is no error. What it returns under
 // AutoAck, and the place where a new group starts, are on disk.
 //
-// Errors: ErrNoLabel, ErrTooManyParked, ErrStorageFailed, ErrPartitionDamaged of a
+// Errors: ErrNoLabel, ErrTooManyParked, ErrNoRoom, ErrMemoryHigh, ErrStorageFailed, ErrPartitionDamaged of a
 // pinned pop, and errors of the disk.
 func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	if req.Discovery && req.Namespace == "" && req.Task == "" {
@@ -120,6 +120,9 @@ func (p *popper) try() (*PopResult, error) {
 func (p *popper) look(res *PopResult) error {
 	p.groups, p.queue, p.pin = nil, nil, nil
 	p.patient, p.hold = false, 0
+	if err := p.b.mayMake(p.knowsGroup); err != nil {
+		return err
+	}
 	switch {
 	case p.req.Discovery:
 		return p.discover(res)

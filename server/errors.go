@@ -31,6 +31,7 @@ var failures = [...]struct {
 	{broker.ErrStorageFailed, fasthttp.StatusServiceUnavailable, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed"}`},
 	{broker.ErrClosed, fasthttp.StatusServiceUnavailable, `{"error":"the broker is stopping","code":"stopping"}`},
 	{broker.ErrTooManyParked, fasthttp.StatusServiceUnavailable, `{"error":"too many waiting requests","code":"overloaded"}`},
+	{broker.ErrMemoryHigh, fasthttp.StatusServiceUnavailable, `{"error":"memory is short: no new queues, partitions and groups","code":"memory_high"}`},
 	{broker.ErrNoRoom, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{errAnswerBudget, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{broker.ErrPartitionDamaged, fasthttp.StatusInternalServerError, `{"error":"partition damaged","code":"partition_damaged"}`},

@@ -44,6 +44,7 @@ func variables() []variable {
 		{"SKEP_CHECKPOINT_BYTES", number(1<<16, 1<<40, func(c *config, n int64) { c.broker.CheckpointBytes = n })},
 		{"SKEP_MAX_UNFILED_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.broker.MaxUnfiledBytes = n })},
 		{"SKEP_DISK_HIGH_PCT", number(1, 100, func(c *config, n int64) { c.broker.DiskHighPercent = int(n) })},
+		{"SKEP_MAX_HEAP_BYTES", number(1<<20, 1<<50, func(c *config, n int64) { c.broker.MaxHeapBytes = n })},
 		{"SKEP_MAX_PARKED", number(1, 1<<31, func(c *config, n int64) { c.broker.MaxParked = int(n) })},
 		{"SKEP_DELIVERY_DETAILS", boolean(func(c *config, v bool) { c.server.DeliveryDetails = v })},
 		{"RETENTION_INTERVAL", number(1, 1<<31, func(c *config, n int64) { c.broker.RetentionInterval = time.Duration(n) * time.Millisecond })},

@@ -89,6 +89,7 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 	}
 	c.log(&logger, ln.Addr())
 	c.limitConns(&logger)
+	c.limitHeap(&logger)
 	c.server.Logger = logger
 	c.server.Version = buildVersion()
 	srv := server.New(c.server)
