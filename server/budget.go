@@ -108,6 +108,13 @@ func (b *budget) settle(g *grant, n int64) {
 	b.serve()
 }
 
+// pressed reports whether requests wait.
+func (b *budget) pressed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting) > 0
+}
+
 // forget ends a wait. It reports false when the bytes came after all.
 func (b *budget) forget(w *bodyWait) bool {
 	b.mu.Lock()

@@ -45,7 +45,7 @@ type conn struct {
 	// lent is the buffer of an answer that may still be on its way out. hold says
 	// that the next write is a piece of that answer, and another piece follows.
 	lent   *buffer
-	room   atomic.Pointer[room] // of that answer; nil: it is not counted
+	room   atomic.Pointer[share] // of that answer; nil: it is not counted
 	hold   bool
 	held   *buffer // that piece
 	pieces [2][]byte

@@ -31,12 +31,12 @@ type request struct {
 	params [maxParams][]byte // path parameters, decoded; borrowed
 	values codec.Values      // of the query; borrowed
 
-	body  *buffer // nil: not read
-	grant grant   // of the budget of bodies
-	out   *buffer // nil: no answer begun
+	body *buffer // nil: not read
+	work share   // of the budget of its body
+	out  *buffer // nil: no answer begun
 
-	room    room // of the answer
-	listing bool // it has a turn to make a list
+	room    share // of the budget of answers
+	listing bool  // it has a turn to make a list
 
 	part       partWriter
 	addMessage func(broker.Message) bool // part.add, bound once
@@ -50,7 +50,7 @@ var requests = sync.Pool{New: func() any {
 
 // release gives back what r holds. The response keeps what it was lent.
 func (r *request) release() {
-	r.server.budget.giveBack(&r.grant)
+	r.work.GiveBack()
 	r.room.GiveBack()
 	if r.listing {
 		<-r.server.listC

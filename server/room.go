@@ -19,23 +19,27 @@ const (
 	freeItems = 16 << 10
 	// decodedItem and handledItem are about what an item takes: while the body is
 	// decoded, and with all that the broker makes of it and the answer.
-	decodedItem = 128
+	decodedItem = 384
 	handledItem = 900
 
 	// maxLists is how many lists are made at a time. Some are as long as there are queues.
 	maxLists = 4
 )
 
-// room is what an answer has taken of the budget of answers.
-type room struct {
+// share is what a request has taken of a budget. It is a broker.Room.
+type share struct {
 	budget *budget
 	grant  grant
 }
 
 // Take is asked by pops, under way and holding up others: it does not wait.
-func (o *room) Take(n int64, first bool) bool { return o.budget.try(&o.grant, n, first) }
+func (o *share) Take(n int64, first bool) bool { return o.budget.try(&o.grant, n, first) }
 
-func (o *room) GiveBack() { o.budget.giveBack(&o.grant) }
+func (o *share) GiveBack() { o.budget.giveBack(&o.grant) }
+
+func (o *share) wait(n int64, patience time.Duration) bool {
+	return o.budget.take(&o.grant, n, patience)
+}
 
 // reserveItems makes sure of the memory for what body is decoded to, before it is, or
 // answers for it and returns false. An item begins with a brace, so there are at most as
@@ -49,7 +53,7 @@ var brace = []byte("{")
 // reserve takes n times size bytes from the budget of bodies, or answers and returns
 // false.
 func (r *request) reserve(n int, size int64) bool {
-	if int64(n)*size <= freeItems || r.server.budget.take(&r.grant, int64(n)*size, r.server.bodyPatience) {
+	if int64(n)*size <= freeItems || r.work.wait(int64(n)*size, r.server.bodyPatience) {
 		return true
 	}
 	r.fail(errBodyBudget)
@@ -93,8 +97,8 @@ func (r *request) hasRoom(b []byte) bool {
 		r.room.GiveBack()
 		return true
 	case r.room.grant != grant{}:
-		r.server.answers.settle(&r.room.grant, n)
+		r.room.budget.settle(&r.room.grant, n)
 		return true
 	}
-	return r.server.answers.take(&r.room.grant, n, r.server.bodyPatience)
+	return r.room.wait(n, r.server.bodyPatience)
 }

@@ -146,6 +146,43 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
+// Large bodies that hold all of their budget do not stop small ones; while others wait
+// they have to hurry.
+func TestLargeBodiesHurry(t *testing.T) {
+	const large = 3 << 20
+	addr, s := startTCP(t, newFake(), Options{InFlightBytes: 8 << 20, MaxBodyBytes: 4 << 20})
+	slow := make([]*wire, 3) // the third waits: there is room for one and the reserve
+	for i := range slow {
+		slow[i] = dial(t, addr)
+		slow[i].send(post("/api/v1/push", pushOf(large))[:large-bodyStep])
+	}
+	s.bodies.awaitWaiting(t)
+	c := dial(t, addr)
+	c.send(post("/api/v1/push", pushOf(100_000)))
+	if head, _ := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") {
+		t.Errorf("a small body got %q", head)
+	}
+	r := request{server: s, work: share{budget: s.bodies}}
+	if got := r.stepTimeout(); got != pressedTimeout {
+		t.Errorf("a step has %s", got)
+	}
+	r.work.budget = s.smallBodies
+	if got := r.stepTimeout(); got != DefaultReadTimeout {
+		t.Errorf("without pressure a step has %s", got)
+	}
+}
+
+func (b *budget) awaitWaiting(t *testing.T) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !b.pressed(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits")
+		}
+	}
+}
+
 // Items count before they are decoded, whatever their bytes.
 func TestItemsAreBounded(t *testing.T) {
 	const n = 2000
@@ -162,7 +199,7 @@ func TestItemsAreBounded(t *testing.T) {
 			f.transactFn = func(x *broker.Transaction) (broker.TransactionResult, error) {
 				return broker.TransactionResult{Pushed: make([]broker.PushResult, len(x.Pushes))}, nil
 			}
-			addr, s := startTCP(t, f, Options{InFlightBytes: 64 << 20, MaxBodyBytes: 63 << 20})
+			addr, s := startTCP(t, f, Options{})
 			s.bodyPatience = time.Millisecond
 			c := dial(t, addr)
 			c.send(post(path, body))
@@ -170,8 +207,8 @@ func TestItemsAreBounded(t *testing.T) {
 				t.Fatalf("got %q %s", head, text)
 			}
 			var holder, rest grant
-			s.budget.take(&holder, 1<<20-int64(len(body)), 0) // room for the body
-			s.budget.take(&rest, 1<<30, 0)                    // the reserve
+			s.smallBodies.take(&holder, s.smallBodies.total-int64(len(body)), 0) // room for the body
+			s.smallBodies.take(&rest, 1<<30, 0)                                  // the reserve
 			c = dial(t, addr)
 			c.send(post(path, body))
 			if head, text := c.response(); !strings.HasPrefix(head, "HTTP/1.1 503") || !strings.Contains(text, "too many large requests") {

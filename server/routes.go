@@ -179,7 +179,7 @@ func appendAllowed(allowed string, r *route) string {
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	r := requests.Get().(*request)
 	r.ctx, r.server, r.tenant = ctx, s, broker.DefaultTenant
-	r.room.budget = s.answers
+	r.work.budget, r.room.budget = s.smallBodies, s.answers
 	r.conn = ctx.Conn().(*conn)
 	r.conn.reclaim()
 	if b := s.broker.Load(); b != nil {

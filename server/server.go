@@ -136,12 +136,14 @@ func setDefault[T comparable](field *T, value T) {
 // Server answers the HTTP API. Create it with New. Its methods are safe for
 // concurrent use.
 type Server struct {
-	opts     Options
-	log      zerolog.Logger
-	http     *fasthttp.Server
-	budget   *budget       // of bodies and what they are decoded to
-	answers  *budget       // of answers beyond freeAnswer
-	listC    chan struct{} // a turn for each list being made
+	opts  Options
+	log   zerolog.Logger
+	http  *fasthttp.Server
+	listC chan struct{} // a turn for each list being made
+
+	// Budgets of bodies and what they are decoded to, and of answers beyond freeAnswer.
+	bodies, smallBodies, answers *budget
+
 	broker   atomic.Pointer[Broker]
 	stopping atomic.Bool
 
@@ -161,7 +163,8 @@ func New(opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
 		opts: opts, log: opts.Logger,
-		budget:       newBudget(opts.InFlightBytes, opts.MaxBodyBytes),
+		bodies:       newBudget(opts.InFlightBytes-opts.InFlightBytes/4, opts.MaxBodyBytes),
+		smallBodies:  newBudget(opts.InFlightBytes/4, opts.InFlightBytes/16),
 		answers:      newBudget(opts.AnswerBytes, answerReserve),
 		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
