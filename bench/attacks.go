@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skepmq/skep/bench/wire"
@@ -24,17 +24,23 @@ type attack struct {
 	// attack is what a client does with a connection. It returns what came of it, in a few
 	// words; an error means that the connection broke.
 	attack func(c *hostileConn, client int) (how string, err error)
+
+	most  int64 // memory of the broker; 0: what memoryBound says
+	check func(outcomes []outcome) error
 }
 
 const (
 	maxBody = 64 << 20 // the broker's default
 	trickle = time.Second
+
+	largeMessages = 500     // of 1 MiB
+	answerCap     = 9 << 20 // a pop's: 8 MiB of messages, and what stands around them
 )
 
 func attacks() []attack {
 	var half = bytes.Repeat([]byte(" "), maxBody/2)
 	return []attack{
-		{name: "idle connections", clients: 10_000, attack: idle},
+		{name: "idle connections", clients: 10_000, lasts: 15 * time.Second, attack: idle},
 		{name: "slow headers", clients: 2000, lasts: 12 * time.Second, attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: ")},
 		{name: "slow bodies", clients: 1000, lasts: 12 * time.Second,
 			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")},
@@ -47,7 +53,8 @@ func attacks() []attack {
 		{name: "pushes of 100000 items", clients: 32, lasts: 6 * time.Second, attack: manyItems(100_000)},
 		{name: "acks of 100000 items", clients: 32, lasts: 6 * time.Second, attack: manyAcks(100_000)},
 		{name: "large answers, read slowly", clients: 200, lasts: 6 * time.Second, prepare: fill(300, 1<<20, "large"), attack: readSlowly},
-		{name: "large answers, read at once", clients: 20, lasts: 6 * time.Second, prepare: fill(300, 1<<20, "large"), attack: readAll},
+		{name: "large answers, read at once", clients: 20, lasts: 12 * time.Second, prepare: fill(largeMessages, 1<<20, "large"), attack: readAll,
+			most: 500 << 20, check: allDelivered},
 		{name: "large lists, read slowly", clients: 200, lasts: 6 * time.Second, prepare: fill(1000, 1<<16, "large"), attack: listSlowly},
 		{name: "pipelines of 10000", clients: 8, lasts: 5 * time.Second, attack: pipeline(10_000)},
 		{name: "pipelines nobody reads", clients: 100, lasts: 5 * time.Second, attack: unreadPipeline},
@@ -64,7 +71,7 @@ var errRefused = errors.New("refused")
 type hostileConn struct {
 	*net.TCPConn
 	answers *wire.Reader
-	ctx     context.Context // of the assault
+	*assault
 }
 
 func (s *assault) dial() (*hostileConn, error) {
@@ -72,7 +79,7 @@ func (s *assault) dial() (*hostileConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &hostileConn{TCPConn: nc.(*net.TCPConn), answers: wire.NewReader(nc), ctx: s.ctx}
+	c := &hostileConn{TCPConn: nc.(*net.TCPConn), answers: wire.NewReader(nc), assault: s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -260,17 +267,33 @@ func drip(c *hostileConn) (string, error) {
 	return how, nil
 }
 
-// readAll asks for as much as it can get, and takes it.
-func readAll(c *hostileConn, client int) (string, error) {
-	for c.ctx.Err() == nil {
-		if _, err := c.Write(largePop(client)); err != nil {
-			return "", err
-		}
-		if how, err := c.answer(); err != nil || how != "answered 200" {
-			return how, err
-		}
+// readAll asks for as much as it can get, takes it and asks for more. All its clients are
+// one group.
+func readAll(c *hostileConn, _ int) (string, error) {
+	if _, err := c.Write(getRequest("/api/v1/pop/queue/large?batch=1000&partitions=1000&autoAck=true&wait=true&timeout=500")); err != nil {
+		return "", err
+	}
+	status, body, err := c.answers.Next()
+	if err != nil || status != 200 {
+		return "answered " + strconv.Itoa(status), err
+	}
+	n := bytes.Count(body, []byte(`"transactionId":`))
+	c.add(delivered, n)
+	if n == 0 || len(body) > answerCap {
+		return fmt.Sprintf("wrong: %d messages in %d bytes", n, len(body)), nil
 	}
 	return "answered 200", nil
+}
+
+const delivered = "message delivered"
+
+func allDelivered(outcomes []outcome) error {
+	for _, o := range outcomes {
+		if strings.HasPrefix(o.name, "wrong") || o.name == delivered && o.count != largeMessages {
+			return fmt.Errorf("%s: %d", o.name, o.count)
+		}
+	}
+	return nil
 }
 
 // listSlowly asks for a list of large messages and takes a byte a second of it.

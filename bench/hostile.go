@@ -69,10 +69,18 @@ func runHostile(b *bench, name string, a attack) (r *row, err error) {
 	r.fact("memory before", megabytes(rss), "MB")
 	r.fact("memory, most", megabytes(peak), "MB")
 	r.fact("memory after", megabytes(after), "MB")
-	bound := memoryBound(a.clients)
+	bound := a.most
+	if bound == 0 {
+		bound = memoryBound(a.clients)
+	}
 	r.fact("memory bound", megabytes(bound), "MB")
 	if peak > bound {
-		return nil, fmt.Errorf("the broker has taken %.0f MB", megabytes(peak))
+		return nil, fmt.Errorf("the broker has taken %.0f MB, more than %.0f", megabytes(peak), megabytes(bound))
+	}
+	if a.check != nil {
+		if err := a.check(outcomes); err != nil {
+			return nil, err
+		}
 	}
 	for _, o := range outcomes {
 		r.fact("outcome: "+o.name, float64(o.count), "")
@@ -218,7 +226,7 @@ func beginAssault(ctx context.Context, address string, a attack) *assault {
 				if s.ctx.Err() != nil {
 					return // cut off by us
 				}
-				s.count(how)
+				s.add(how, 1)
 				wait(s.ctx, a.pause)
 			}
 		})
@@ -242,16 +250,16 @@ func (s *assault) once(a attack, client int) (how string) {
 	return "connection closed by the broker"
 }
 
-func (s *assault) count(how string) {
+func (s *assault) add(how string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.outcomes {
 		if s.outcomes[i].name == how {
-			s.outcomes[i].count++
+			s.outcomes[i].count += n
 			return
 		}
 	}
-	s.outcomes = append(s.outcomes, outcome{how, 1})
+	s.outcomes = append(s.outcomes, outcome{how, n})
 }
 
 // end closes what is open and returns what became of the clients.

@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +51,10 @@ type conn struct {
 	held   *buffer // that piece
 	pieces [2][]byte
 	vector net.Buffers // of pieces
+
+	// handled counts the requests since the last read: beyond the first they are those
+	// of a pipeline.
+	handled int
 
 	// The names of the last pop. Consumers poll the same queue for ever, so their
 	// strings are made once a connection.
@@ -129,7 +134,17 @@ func (c *conn) leaveRoom() {
 	}
 }
 
+// giveWay lets others run between the requests of a pipeline. A goroutine that never
+// waits is interrupted only after 10 ms, and a few clients that send thousands of requests
+// at once would make everybody wait for as long at each of their steps.
+func (c *conn) giveWay() {
+	if c.handled++; c.handled > 1 {
+		runtime.Gosched()
+	}
+}
+
 func (c *conn) Read(p []byte) (int, error) {
+	c.handled = 0
 	c.reclaim()
 	if c.owing.Load() {
 		c.settle(true)

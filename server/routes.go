@@ -182,6 +182,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	r.work.budget, r.room.budget = s.smallBodies, s.answers
 	r.conn = ctx.Conn().(*conn)
 	r.conn.reclaim()
+	r.conn.giveWay()
 	if b := s.broker.Load(); b != nil {
 		r.broker = *b
 	}

@@ -3,7 +3,9 @@ package server
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/skepmq/skep/broker"
@@ -194,6 +196,37 @@ func TestPipelining(t *testing.T) {
 		if head, _ := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") {
 			t.Fatalf("push %d: got %q", i, head)
 		}
+	}
+}
+
+// Between the requests of a pipeline others have their turn.
+func TestPipelineGivesWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var served atomic.Int64
+	f := newFake()
+	f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
+		served.Add(1)
+		return &broker.PopResult{}, nil
+	}
+	addr, _ := startTCP(t, f, Options{})
+	c := dial(t, addr)
+	const n = 4000
+	longest := make(chan int64)
+	go func() {
+		var most, last int64
+		for last < n {
+			runtime.Gosched()
+			now := served.Load()
+			most, last = max(most, now-last), now
+		}
+		longest <- most
+	}()
+	go func() { _, _ = io.WriteString(c, strings.Repeat(get("/api/v1/pop/queue/q"), n)) }()
+	for range n {
+		c.head()
+	}
+	if got := <-longest; got > 300 {
+		t.Errorf("%d requests without a break", got)
 	}
 }
 
