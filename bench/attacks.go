@@ -55,6 +55,7 @@ func attacks() []attack {
 		{name: "large answers, read slowly", clients: 200, lasts: 6 * time.Second, prepare: fill(300, 1<<20, "large"), attack: readSlowly},
 		{name: "large answers, read at once", clients: 20, lasts: 12 * time.Second, prepare: fill(largeMessages, 1<<20, "large"), attack: readAll,
 			most: 500 << 20, check: allDelivered},
+		{name: "one message of a large batch", clients: 200, lasts: 6 * time.Second, prepare: fillBatch(100_000, 300), attack: popOne},
 		{name: "large lists, read slowly", clients: 200, lasts: 6 * time.Second, prepare: fill(1000, 1<<16, "large"), attack: listSlowly},
 		{name: "pipelines of 10000", clients: 8, lasts: 5 * time.Second, attack: pipeline(10_000)},
 		{name: "pipelines nobody reads", clients: 100, lasts: 5 * time.Second, attack: unreadPipeline},
@@ -235,6 +236,29 @@ func fill(count, size int, queue string) func(*process) error {
 		}
 		return nil
 	}
+}
+
+// fillBatch pushes count messages of size bytes in one request.
+func fillBatch(count, size int) func(*process) error {
+	return func(p *process) error {
+		item := fmt.Appendf(nil, `{"queue":"large","payload":"%s"},`, bytes.Repeat([]byte("x"), size))
+		b := bytes.Repeat(item, count)
+		b = append(append([]byte(`{"items":[`), b[:len(b)-1]...), "]}"...)
+		status, answer, err := p.once(append(appendPostHead(nil, pushPath, len(b)), b...))
+		if err == nil && status != 201 {
+			err = statusError{status, string(answer)}
+		}
+		return err
+	}
+}
+
+// popOne takes one message, of a batch that has to be unpacked for it as a whole.
+func popOne(c *hostileConn, client int) (string, error) {
+	request := fmt.Sprintf("/api/v1/pop/queue/large?batch=1&leaseSeconds=1&consumerGroup=g%d&subscriptionMode=all", client)
+	if _, err := c.Write(getRequest(request)); err != nil {
+		return "", err
+	}
+	return c.answer()
 }
 
 // readSlowly asks for as much as it can get, and takes a byte a second of it.

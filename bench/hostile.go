@@ -92,7 +92,7 @@ func runHostile(b *bench, name string, a attack) (r *row, err error) {
 // these clients and few partitions.
 func memoryBound(clients int) int64 {
 	const (
-		program, unfiled, ids, requests, answers, cache = 20 << 20, 512 << 20, 512 << 20, 384 << 20, 256 << 20, 32 << 20
+		program, unfiled, ids, requests, answers, cache = 20 << 20, 512 << 20, 512 << 20, 384 << 20, 256 << 20, 160 << 20
 		connection                                      = 100_000
 	)
 	live := program + unfiled + ids + requests + answers + cache + int64(clients)*connection
