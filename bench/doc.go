@@ -41,6 +41,8 @@
 //	                 and pop at a steady pace, one of them pushing to that queue. What can
 //	                 be done again is tried three times, and the quietest try counts.
 //	partitions/1M    a million partitions of one message each, then kill -9 and a restart.
+//	hostile/…        clients that mean no good, and what a producer and a consumer beside them
+//	                 notice. Only with --run hostile.
 //	amplification/…  bytes written and kept for a byte of payload.
 //
 // # How to read the numbers

@@ -114,7 +114,7 @@ func (r *report) measure(b *bench, w io.Writer) error {
 }
 
 func (o *options) wants(s *scenario) bool {
-	return o.run.MatchString(s.name) && (s.quick || !o.quick) && (!s.slow || !o.noCardinality)
+	return o.run.MatchString(s.name) && (s.quick || !o.quick) && (!s.slow || !o.noCardinality) && (!s.named || o.run.String() != "")
 }
 
 func buildSkep(ctx context.Context, path string) error {
@@ -139,6 +139,7 @@ type scenario struct {
 	name  string
 	quick bool // part of --quick
 	slow  bool // left out by --no-cardinality
+	named bool // run only if --run is given
 	run   func(b *bench, name string) (*row, error)
 }
 
@@ -150,5 +151,6 @@ func scenarios() []scenario {
 	all = append(all, endToEndScenarios()...)
 	all = append(all, transactionScenarios()...)
 	all = append(all, idleScenario(), parkedScenario(), newPartitionsScenario(), amplificationScenario(), adminScenario(), cardinalityScenario())
+	all = append(all, hostileScenarios()...)
 	return all
 }

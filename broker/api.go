@@ -29,6 +29,12 @@ var (
 	ErrPartitionDamaged = errors.New("broker: partition damaged")
 	// ErrTooManyParked refuses a long poll beyond Options.MaxParked.
 	ErrTooManyParked = errors.New("broker: too many parked requests")
+	// ErrMemoryHigh refuses what would make a queue, a partition or a group while memory
+	// is above Options.MaxHeapBytes. Nothing was made, and nothing stored.
+	ErrMemoryHigh = errors.New("broker: memory is above its bound")
+	// ErrNoRoom refuses a pop whose answer would take more memory than there is for
+	// answers. Nothing was leased or taken.
+	ErrNoRoom = errors.New("broker: no room for the answer")
 	// ErrMaintenance refuses to replay a dead letter while pushes are spooled. The dead
 	// letter is where it was.
 	ErrMaintenance = errors.New("broker: push maintenance is on")
@@ -102,6 +108,23 @@ type PopRequest struct {
 	// Alive reports whether the client can still take the answer. It is asked before
 	// anything is leased. nil means yes.
 	Alive func() bool
+	// Room is asked for the memory of an answer of more than FreeRoom. nil: there is
+	// always room.
+	Room Room
+}
+
+// FreeRoom is how many bytes a pop may take without asking for room.
+const FreeRoom = 64 << 10
+
+// Room is a share of the memory for answers. A pop takes from it, before it leases
+// anything, what it reads and what that will take in the answer.
+type Room interface {
+	// Take takes n more bytes, or reports that there are none now. With first nothing
+	// can be delivered without them, otherwise the answer is shortened. It does not
+	// wait: the pop holds up the other consumers of a partition.
+	Take(n int64, first bool) bool
+	// GiveBack returns all that was taken.
+	GiveBack()
 }
 
 // PopResult is what a pop leased, or took with AutoAck.

@@ -41,6 +41,10 @@ type Options struct {
 	// removed; 0: 30 days, below 0: never.
 	CleanupAge time.Duration
 
+	// MaxHeapBytes is how much may be live in memory, of the whole process, before new
+	// queues, partitions and groups are refused; 0: no bound.
+	MaxHeapBytes int64
+
 	MaxParked      int   // long polls at a time; 0: 100,000
 	MaxAnswerBytes int64 // bytes of the messages of one pop; 0: 8 MiB
 }
@@ -121,6 +125,7 @@ type Broker struct {
 	discovery atomic.Uint32 // turns the order of queues from one discovery pop to the next
 	batchSeq  atomic.Uint64 // makes message ids unique
 	space     space
+	memory    memory
 
 	maintenance maintenance
 

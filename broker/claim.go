@@ -19,11 +19,12 @@ type claim struct {
 	c      *cursor
 	leases uuid.UUID
 	auto   bool
-	lease  int64 // seconds
-	batch  int   // messages still wanted
-	budget int64 // bytes of the answer still free; the first message is taken whatever its size
-	first  bool  // nothing was taken yet by this pop
-	pinned bool  // create the cursor also when there is nothing to deliver
+	lease  int64   // seconds
+	batch  int     // messages still wanted
+	budget int64   // bytes of the answer still free; the first message is taken whatever its size
+	first  bool    // nothing was taken yet by this pop
+	pinned bool    // create the cursor also when there is nothing to deliver
+	pop    *popper // counts the answer
 	sub    subscription
 
 	version uint32
@@ -194,6 +195,9 @@ const windowBufferCount = 100
 // add takes messages of one batch within the limits and reports whether more may follow.
 func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 	limit := min(cl.batch-int(cl.taken()), int(cl.view.hwm-max(h.BaseOffset, cl.from)))
+	if !cl.pop.take(cl.unpacked(h), cl.begins()) {
+		return false, cl.noRoom()
+	}
 	s, err := newSpan(h, batch, cl.from, limit)
 	if err != nil {
 		return false, err
@@ -204,7 +208,7 @@ func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 	count := 0
 	for m := range s.messages() {
 		size := cl.overhead + int64(len(m.Payload)+len(m.TransactionID)+len(m.ProducerSub))
-		if cl.bytes < size && (!cl.first || count > 0 || len(cl.spans) > 0) {
+		if cl.bytes < size && (count > 0 || !cl.begins()) {
 			cl.full = true
 			break
 		}
@@ -215,12 +219,24 @@ func (cl *claim) add(h *segment.Header, batch []byte) (more bool, err error) {
 			cl.ids = append(cl.ids, m.deliveredHash())
 		}
 	}
+	if !cl.pop.take(s.bytes, cl.begins()) {
+		cl.ids = cl.ids[:len(cl.ids)-cl.hashed(count)]
+		return false, cl.noRoom()
+	}
 	s.count = count
 	if count > 0 {
 		cl.spans = append(cl.spans, s)
 		cl.next = s.first + int64(count)
 	}
 	return !cl.full && int(cl.taken()) < cl.batch && cl.next < cl.view.hwm, nil
+}
+
+// hashed returns how many ids were noted of count messages.
+func (cl *claim) hashed(count int) int {
+	if cl.auto {
+		return 0
+	}
+	return count
 }
 
 func (cl *claim) taken() int64 { return cl.next - cl.from }

@@ -44,6 +44,9 @@ func (b *Broker) Configure(t Tenant, name string, change func(current QueueOptio
 		if q := b.queue(t, name); q != nil {
 			current, exists = *q.options.Load(), true
 		}
+		if err := b.mayMake(func() bool { return exists }); err != nil {
+			return QueueInfo{}, err
+		}
 		o, err := change(current, exists)
 		if err != nil {
 			return QueueInfo{}, err

@@ -102,7 +102,7 @@
 //	checkpointer   Open starts it, Close ends it; see checkpoint
 //	turnWheel      Open, Close; offers partitions whose lease expired or whose
 //	               messages became visible
-//	watchSpace     Open, Close; knows how full the disk is
+//	watchSpace     Open, Close; knows how full disk and memory are
 //	sweepParked    Open, Close; ends long polls whose clients are gone
 //	drainSpool     Open, Close; moves what is spooled when push maintenance is off
 //	retainer       Open, Close; drops what the rules say, see retain

@@ -15,7 +15,7 @@ import (
 // deliver it waits up to req.Wait; an empty result is no error. What it returns under
 // AutoAck, and the place where a new group starts, are on disk.
 //
-// Errors: ErrNoLabel, ErrTooManyParked, ErrStorageFailed, ErrPartitionDamaged of a
+// Errors: ErrNoLabel, ErrTooManyParked, ErrNoRoom, ErrMemoryHigh, ErrStorageFailed, ErrPartitionDamaged of a
 // pinned pop, and errors of the disk.
 func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	if req.Discovery && req.Namespace == "" && req.Task == "" {
@@ -69,6 +69,8 @@ type popper struct {
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
 	full   bool     // the answer has no room for the next message
+	room   int64    // bytes the answer may still take without asking
+	asked  bool     // for more
 	// conflated counts the messages of conflating groups, which are bounded by themselves:
 	// a discovery pop may have others before them.
 	conflated int
@@ -95,6 +97,7 @@ func (p *popper) try() (*PopResult, error) {
 		res.LeaseID = newID(p.b.clock.wallMs()) // its length is told by it, see cursor.restore
 	}
 	p.moved, p.autos, p.full, p.conflated = false, nil, false, 0
+	p.clearRoom()
 	err := p.look(res)
 	for errors.Is(err, errGroupGone) && len(res.Parts) == 0 {
 		err = p.look(res)
@@ -117,6 +120,9 @@ func (p *popper) try() (*PopResult, error) {
 func (p *popper) look(res *PopResult) error {
 	p.groups, p.queue, p.pin = nil, nil, nil
 	p.patient, p.hold = false, 0
+	if err := p.b.mayMake(p.knowsGroup); err != nil {
+		return err
+	}
 	switch {
 	case p.req.Discovery:
 		return p.discover(res)
@@ -257,6 +263,7 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 	cl := &claim{
 		p: at, g: g, sub: sub, leases: res.LeaseID, auto: p.req.AutoAck, pinned: p.req.Pinned,
 		lease: min(seconds, maxLeaseSeconds), batch: batch, budget: bytes, first: len(res.Parts) == 0,
+		pop: p,
 	}
 	if sub.conflation {
 		cl.batch = 1

@@ -22,7 +22,7 @@ import (
 // Under push maintenance, and until what it has spooled is drained, items are Buffered:
 // on disk, but in no queue yet.
 //
-// Errors, with nothing answered: ErrStorageFull, ErrStorageFailed, ErrClosed.
+// Errors, with nothing answered: ErrStorageFull, ErrMemoryHigh, ErrStorageFailed, ErrClosed.
 func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResult) error {
 	if len(items) == 0 {
 		return nil
@@ -32,6 +32,9 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 	}
 	if err := b.journal.Admit(); err != nil {
 		return b.storageError(err)
+	}
+	if err := b.mayMake(func() bool { return b.knowsPartitions(t, items) }); err != nil {
+		return err
 	}
 	if b.maintenance.diverting.Load() {
 		if diverted, err := b.divert(t, items, sub, results); diverted {

@@ -48,6 +48,7 @@ func Open(o Options) (*Broker, error) {
 		return nil, errors.Join(err, b.closeFiles())
 	}
 	b.checkSpace()
+	b.checkMemory()
 	b.wg.Go(b.checkpointer)
 	b.wg.Go(b.turnWheel)
 	b.wg.Go(b.watchSpace)

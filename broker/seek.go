@@ -25,6 +25,9 @@ func (b *Broker) Seek(t Tenant, name, queueName string, to SeekTarget) (partitio
 	if q == nil {
 		return 0, b.rested(ErrQueueNotFound)
 	}
+	if err := b.mayMake(func() bool { return q.group(name) != nil }); err != nil {
+		return 0, err
+	}
 	partitions, consumed := q.survey(q.group(name))
 	if partitions == 0 {
 		return 0, b.rested(ErrQueueNotFound)
@@ -87,6 +90,9 @@ func (b *Broker) SeekPartition(t Tenant, name, queueName, partitionName string, 
 		p := q.partition(partitionName)
 		if p == nil {
 			return b.rested(ErrPartitionNotFound)
+		}
+		if err := b.mayMake(func() bool { return q.group(name) != nil }); err != nil {
+			return err
 		}
 		s := seeking{b: b, p: p, to: to}
 		switch err := s.run(name); {

@@ -28,7 +28,7 @@ type space struct {
 	mu sync.Mutex // one look at a time
 }
 
-// watchSpace is the goroutine that looks at the disk while nobody pushes.
+// watchSpace is the goroutine that looks at the disk while nobody pushes, and at memory.
 func (b *Broker) watchSpace() {
 	tick := time.NewTicker(spaceInterval)
 	defer tick.Stop()
@@ -38,6 +38,7 @@ func (b *Broker) watchSpace() {
 			return
 		case <-tick.C:
 			b.checkSpace()
+			b.checkMemory()
 		}
 	}
 }

@@ -231,6 +231,9 @@ func (tx *transaction) run() (*Rollback, error) {
 				return nil, err
 			}
 		case missing:
+			if tx.b.memory.high.Load() {
+				return nil, ErrMemoryHigh
+			}
 			tx.create()
 		}
 	}

@@ -53,10 +53,16 @@ func (r *request) ackBatch() {
 	if !ok {
 		return
 	}
+	if !r.reserveItems(body) {
+		return
+	}
 	a := ackings.Get().(*ackScratch)
 	defer a.release()
 	if err := a.decoded.Decode(body); err != nil {
 		r.badBody(err.Error())
+		return
+	}
+	if !r.reserve(len(a.decoded.Items), handledItem) {
 		return
 	}
 	a.resize(len(a.decoded.Items))

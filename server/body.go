@@ -14,12 +14,19 @@ const (
 	// handler runs. A body of that size needs no budget and no further read.
 	readAhead = 8 << 10
 
+	// smallBody is how long a body may be to be counted with the small ones, which have a
+	// quarter of the budget for themselves: large ones that hardly move do not stop them.
+	smallBody = 1 << 20
+
 	// bodyStep is the progress that earns a body another ReadTimeout: slower clients
 	// than one step per timeout are cut off.
 	bodyStep = 256 << 10
 
 	// defaultBodyPatience is how long a request waits for the budget of bodies.
 	defaultBodyPatience = 30 * time.Second
+
+	// pressedTimeout is what a body has for a step while others wait for the budget.
+	pressedTimeout = time.Second
 
 	// drainable is how much of an unread body fasthttp skips by itself to keep a
 	// connection; beyond that it closes it.
@@ -32,6 +39,7 @@ var (
 	errBodyTimeout   = errors.New("server: timeout while reading the request body")
 	errBodyTruncated = errors.New("server: request body ended early")
 	errBodyFraming   = errors.New("server: malformed request body framing")
+	errAnswerBudget  = errors.New("server: too many large answers under way")
 	errBodyBudget    = errors.New("server: too many large requests in flight")
 )
 
@@ -78,7 +86,10 @@ func (r *request) receiveLarge(stream io.Reader, length int64) ([]byte, error) {
 	r.body = getBuffer(readAhead)
 	b := r.body.b[:0]
 	defer func() { r.body.b = b }()
-	if extra := int64(cap(b)) - readAhead; extra > 0 && !s.budget.take(&r.grant, extra, s.bodyPatience) {
+	if length < 0 || length > smallBody {
+		r.work.budget = s.bodies
+	}
+	if extra := int64(cap(b)) - readAhead; extra > 0 && !r.work.wait(extra, s.bodyPatience) {
 		return nil, errBodyBudget
 	}
 	var renewed int64 = -bodyStep
@@ -89,14 +100,14 @@ func (r *request) receiveLarge(stream io.Reader, length int64) ([]byte, error) {
 		if len(b) == cap(b) {
 			grown := min(2*int64(cap(b)), limit)
 			renewed = -bodyStep // waiting for the budget is no slowness of the client
-			if !s.budget.take(&r.grant, grown-int64(cap(b)), s.bodyPatience) {
+			if !r.work.wait(grown-int64(cap(b)), s.bodyPatience) {
 				return nil, errBodyBudget
 			}
 			b = append(make([]byte, 0, grown), b...)
 		}
 		if int64(len(b))-renewed >= bodyStep {
 			renewed = int64(len(b))
-			if err := r.conn.SetReadDeadline(time.Now().Add(s.opts.ReadTimeout)); err != nil {
+			if err := r.conn.SetReadDeadline(time.Now().Add(r.stepTimeout())); err != nil {
 				return nil, errBodyTruncated
 			}
 		}
@@ -112,6 +123,15 @@ func (r *request) receiveLarge(stream io.Reader, length int64) ([]byte, error) {
 			return nil, bodyError(err)
 		}
 	}
+}
+
+// stepTimeout is how long the next step of a body may take. Who holds memory that others
+// wait for has to hurry.
+func (r *request) stepTimeout() time.Duration {
+	if r.work.budget.pressed() {
+		return min(pressedTimeout, r.server.opts.ReadTimeout)
+	}
+	return r.server.opts.ReadTimeout
 }
 
 func bodyError(err error) error {

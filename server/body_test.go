@@ -47,10 +47,12 @@ func TestBodies(t *testing.T) {
 			}
 		}
 	}
-	s.budget.mu.Lock()
-	defer s.budget.mu.Unlock()
-	if want := int64(DefaultInFlightBytes - DefaultMaxBodyBytes); s.budget.free != want || s.budget.reserved {
-		t.Errorf("budget: %d free of %d, reserve taken: %t", s.budget.free, want, s.budget.reserved)
+	for name, b := range map[string]*budget{"large": s.bodies, "small": s.smallBodies} {
+		b.mu.Lock()
+		if b.free != b.total || b.reserved {
+			t.Errorf("%s bodies: %d free of %d, reserve taken: %t", name, b.free, b.total, b.reserved)
+		}
+		b.mu.Unlock()
 	}
 }
 
@@ -247,7 +249,7 @@ func TestBodyBudget(t *testing.T) {
 	c := memoryClient(t, ln)
 	s.bodyPatience = time.Millisecond
 	var holder grant
-	s.budget.take(&holder, 1, 0)
+	s.smallBodies.take(&holder, 1, 0)
 	status, body, header := call(t, c, "POST", "/api/v1/push", pushOf(100_000))
 	if status != 503 || body != `{"error":"too many large requests in flight","code":"overloaded"}` || header.Get("Retry-After") != "1" {
 		t.Errorf("got %d %s %v", status, body, header)
@@ -255,7 +257,7 @@ func TestBodyBudget(t *testing.T) {
 	if status, _, _ := call(t, c, "POST", "/api/v1/push", pushOf(4000)); status != 201 {
 		t.Errorf("a small body needs no budget: got %d", status)
 	}
-	s.budget.giveBack(&holder)
+	s.smallBodies.giveBack(&holder)
 	if status, body, _ := call(t, c, "POST", "/api/v1/push", pushOf(100_000)); status != 201 {
 		t.Errorf("got %d %s", status, body)
 	}

@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// budget bounds the memory of request bodies that are larger than what fasthttp
-// reads ahead. Bytes are taken as a body grows, so requests could come to hold one
-// another up: each with a part of its body, none able to take more. To exclude that,
-// room for one whole body is set aside. The first request that would have to wait
-// gets this reserve and can always finish; the others wait in order.
+// budget bounds memory that requests take piece by piece: one the bodies that are
+// larger than what fasthttp reads ahead, with what they are decoded to, another the
+// answers. Requests could come to hold one another up: each with a part of what it
+// needs, none able to take more. To exclude that, room for one whole request is set
+// aside. The first that would have to wait gets this reserve and can always finish; the
+// others wait in order.
 type budget struct {
+	total int64 // to be shared
+
 	mu       sync.Mutex
 	free     int64
 	reserved bool // a request holds the reserve
@@ -31,7 +34,8 @@ type bodyWait struct {
 
 // newBudget shares total bytes, the reserve of one body included.
 func newBudget(total, body int64) *budget {
-	return &budget{free: max(total-body, 0)}
+	shared := max(total-body, 0)
+	return &budget{total: shared, free: shared}
 }
 
 // take adds n bytes to g and reports whether it could within patience. After false
@@ -55,6 +59,26 @@ func (b *budget) take(g *grant, n int64, patience time.Duration) bool {
 func (b *budget) ask(g *grant, n int64) *bodyWait {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.tryLocked(g, n) {
+		return nil
+	}
+	w := &bodyWait{grant: g, bytes: n, ready: make(chan struct{})}
+	b.waiting = append(b.waiting, w)
+	return w
+}
+
+// try adds n bytes to g if they are there now. Who can do without leaves a quarter of
+// all to those who cannot, and the reserve.
+func (b *budget) try(g *grant, n int64, must bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !must && !g.unlimited && b.free-n < b.total/4 {
+		return false
+	}
+	return b.tryLocked(g, n)
+}
+
+func (b *budget) tryLocked(g *grant, n int64) bool {
 	switch {
 	case g.unlimited:
 	case len(b.waiting) == 0 && b.free >= n:
@@ -63,11 +87,32 @@ func (b *budget) ask(g *grant, n int64) *bodyWait {
 	case !b.reserved:
 		b.reserved, g.unlimited = true, true
 	default:
-		w := &bodyWait{grant: g, bytes: n, ready: make(chan struct{})}
-		b.waiting = append(b.waiting, w)
-		return w
+		return false
 	}
-	return nil
+	return true
+}
+
+// settle makes g one of n bytes, now that they are known. They may be a few more than
+// were taken. Who holds the reserve keeps it while there is nothing else.
+func (b *budget) settle(g *grant, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g.unlimited {
+		if b.free < n {
+			return
+		}
+		b.reserved, g.unlimited = false, false
+	}
+	b.free += g.bytes - n
+	g.bytes = n
+	b.serve()
+}
+
+// pressed reports whether requests wait.
+func (b *budget) pressed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting) > 0
 }
 
 // forget ends a wait. It reports false when the bytes came after all.

@@ -81,13 +81,13 @@ func TestBudgetNeverLocksUp(t *testing.T) {
 func TestBudgetExhausted(t *testing.T) {
 	s := New(Options{InFlightBytes: 1, MaxBodyBytes: 1 << 20})
 	var holder, g grant
-	s.budget.take(&holder, 1, 0)
-	if s.budget.take(&g, 1, 0) {
+	s.bodies.take(&holder, 1, 0)
+	if s.bodies.take(&g, 1, 0) {
 		t.Fatal("granted twice")
 	}
-	s.budget.giveBack(&g)
-	s.budget.giveBack(&holder)
-	if !s.budget.take(&g, 1, 0) {
+	s.bodies.giveBack(&g)
+	s.bodies.giveBack(&holder)
+	if !s.bodies.take(&g, 1, 0) {
 		t.Fatal("the reserve did not come back")
 	}
 }

@@ -1,9 +1,9 @@
 package server
 
 import (
-	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,35 +19,6 @@ const (
 	lingerTime  = time.Second
 	lingerBytes = 64 << 20
 )
-
-// listener wraps what it accepts.
-type listener struct {
-	net.Listener
-	server *Server
-}
-
-// Accept waits for a connection. Go sets TCP_NODELAY on it.
-func (l *listener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err // unwrapped: fasthttp asks for its text
-	}
-	c := &conn{Conn: nc, server: l.server}
-	c.alive = c.isAlive
-	c.peek = c.peekSocket
-	if sc, ok := nc.(syscall.Conn); ok {
-		if c.raw, err = sc.SyscallConn(); err != nil {
-			return nil, closeAfter(nc, err)
-		}
-	}
-	l.server.conns.add(c)
-	return c, nil
-}
-
-func closeAfter(nc net.Conn, err error) error {
-	_ = nc.Close() // the first error says more
-	return fmt.Errorf("reach the socket of a connection: %w", err)
-}
 
 // conn is a client's connection. fasthttp reads and writes it from one goroutine;
 // Alive may be asked from any, and Close may come from Shutdown.
@@ -75,10 +46,15 @@ type conn struct {
 	// lent is the buffer of an answer that may still be on its way out. hold says
 	// that the next write is a piece of that answer, and another piece follows.
 	lent   *buffer
+	room   atomic.Pointer[share] // of that answer; nil: it is not counted
 	hold   bool
 	held   *buffer // that piece
 	pieces [2][]byte
 	vector net.Buffers // of pieces
+
+	// handled counts the requests since the last read: beyond the first they are those
+	// of a pipeline.
+	handled int
 
 	// The names of the last pop. Consumers poll the same queue for ever, so their
 	// strings are made once a connection.
@@ -144,13 +120,31 @@ func (c *conn) lend(b *buffer, isHead bool) {
 }
 
 func (c *conn) reclaim() {
+	c.leaveRoom()
 	if c.lent != nil {
 		c.lent.release()
 		c.lent = nil
 	}
 }
 
+// leaveRoom is called by whoever comes first, the next request or Close.
+func (c *conn) leaveRoom() {
+	if held := c.room.Swap(nil); held != nil {
+		held.GiveBack()
+	}
+}
+
+// giveWay lets others run between the requests of a pipeline. A goroutine that never
+// waits is interrupted only after 10 ms, and a few clients that send thousands of requests
+// at once would make everybody wait for as long at each of their steps.
+func (c *conn) giveWay() {
+	if c.handled++; c.handled > 1 {
+		runtime.Gosched()
+	}
+}
+
 func (c *conn) Read(p []byte) (int, error) {
+	c.handled = 0
 	c.reclaim()
 	if c.owing.Load() {
 		c.settle(true)
@@ -208,6 +202,7 @@ func (c *conn) Close() error {
 	if c.lingering.Swap(false) {
 		c.linger()
 	}
+	c.leaveRoom()
 	c.server.conns.remove(c) // before the number of the socket is used again
 	return c.Conn.Close()
 }
@@ -237,6 +232,12 @@ func (s *connSet) add(c *conn) {
 		s.open = make(map[*conn]struct{})
 	}
 	s.open[c] = struct{}{}
+}
+
+func (s *connSet) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
 }
 
 func (s *connSet) remove(c *conn) {

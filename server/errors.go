@@ -13,7 +13,9 @@ import (
 // Fixed bodies.
 const (
 	bodyTooLarge     = `{"error":"request body too large"}`
+	answerOverloaded = `{"error":"too many large answers under way","code":"overloaded"}`
 	noSuchRoute      = `{"error":"Not Found","code":"no_such_route"}`
+	malformedRequest = `{"error":"malformed request"}`
 	methodNotAllowed = `{"error":"Method Not Allowed","code":"method_not_allowed"}`
 	recovering       = `{"error":"recovering","code":"recovering"}`
 )
@@ -29,6 +31,9 @@ var failures = [...]struct {
 	{broker.ErrStorageFailed, fasthttp.StatusServiceUnavailable, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed"}`},
 	{broker.ErrClosed, fasthttp.StatusServiceUnavailable, `{"error":"the broker is stopping","code":"stopping"}`},
 	{broker.ErrTooManyParked, fasthttp.StatusServiceUnavailable, `{"error":"too many waiting requests","code":"overloaded"}`},
+	{broker.ErrMemoryHigh, fasthttp.StatusServiceUnavailable, `{"error":"memory is short: no new queues, partitions and groups","code":"memory_high"}`},
+	{broker.ErrNoRoom, fasthttp.StatusServiceUnavailable, answerOverloaded},
+	{errAnswerBudget, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{broker.ErrPartitionDamaged, fasthttp.StatusInternalServerError, `{"error":"partition damaged","code":"partition_damaged"}`},
 	{broker.ErrQueueNotFound, fasthttp.StatusNotFound, `{"error":"Queue not found"}`},
 	{broker.ErrPartitionNotFound, fasthttp.StatusNotFound, `{"success":false,"error":"Partition not found"}`},
@@ -36,6 +41,8 @@ var failures = [...]struct {
 	{broker.ErrMessageNotFound, fasthttp.StatusNotFound, `{"error":"Message not found"}`},
 	{broker.ErrNoLabel, fasthttp.StatusBadRequest, `{"success":false,"error":"namespace or task is required","messages":[]}`},
 
+	{errFraming, fasthttp.StatusBadRequest, malformedRequest},
+	{errCompressed, fasthttp.StatusUnsupportedMediaType, `{"error":"compressed request bodies are not taken"}`},
 	{errBodyTooLarge, fasthttp.StatusRequestEntityTooLarge, bodyTooLarge},
 	{errBodyTimeout, fasthttp.StatusRequestTimeout, `{"error":"timeout while reading the request body"}`},
 	{errBodyTruncated, fasthttp.StatusBadRequest, `{"error":"bad body: ended early"}`},
@@ -83,7 +90,7 @@ func (r *request) sendError(status int, prefix, reason string) {
 // handleError answers requests that fasthttp could not read. It closes the
 // connection afterwards.
 func (s *Server) handleError(ctx *fasthttp.RequestCtx, err error) {
-	status, body := fasthttp.StatusBadRequest, `{"error":"malformed request"}`
+	status, body := fasthttp.StatusBadRequest, malformedRequest
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
 	switch {

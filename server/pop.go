@@ -48,7 +48,7 @@ func (r *request) pop(req *broker.PopRequest) {
 		r.fail(broker.ErrNoLabel)
 		return
 	}
-	req.Tenant, req.Alive = r.tenant, r.conn.alive
+	req.Tenant, req.Alive, req.Room = r.tenant, r.conn.alive, &r.room
 	if req.Wait > 0 {
 		r.shed()
 	}
@@ -62,8 +62,19 @@ func (r *request) pop(req *broker.PopRequest) {
 		if result.LeaseID != uuid.Nil {
 			r.conn.owe(result.LeaseID)
 		}
+		r.out = getBuffer(popBytes(result))
 		r.send(fasthttp.StatusOK, r.appendPop(r.answer(), req, result))
 	}
+}
+
+// popBytes returns about how long the answer with result is. Growing into it would take
+// more than twice of that.
+func popBytes(result *broker.PopResult) int {
+	n := int64(firstBuffer)
+	for i := range result.Parts {
+		n += result.Parts[i].Bytes()
+	}
+	return int(n)
 }
 
 // shed frees what a parked poll would keep for the length of its wait: fasthttp keeps

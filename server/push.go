@@ -37,10 +37,16 @@ func (r *request) push() {
 	if !ok {
 		return
 	}
+	if !r.reserveItems(body) {
+		return
+	}
 	p := pushes.Get().(*pushScratch)
 	defer p.release()
 	if err := p.decoded.Decode(body); err != nil {
 		r.badBody(err.Error())
+		return
+	}
+	if !r.reserve(len(p.decoded.Items), handledItem) {
 		return
 	}
 	if tooLong := p.prepare(); tooLong != "" {

@@ -31,9 +31,12 @@ type request struct {
 	params [maxParams][]byte // path parameters, decoded; borrowed
 	values codec.Values      // of the query; borrowed
 
-	body  *buffer // nil: not read
-	grant grant   // of the budget of bodies
-	out   *buffer // nil: no answer begun
+	body *buffer // nil: not read
+	work share   // of the budget of its body
+	out  *buffer // nil: no answer begun
+
+	room    share // of the budget of answers
+	listing bool  // it has a turn to make a list
 
 	part       partWriter
 	addMessage func(broker.Message) bool // part.add, bound once
@@ -47,7 +50,11 @@ var requests = sync.Pool{New: func() any {
 
 // release gives back what r holds. The response keeps what it was lent.
 func (r *request) release() {
-	r.server.budget.giveBack(&r.grant)
+	r.work.GiveBack()
+	r.room.GiveBack()
+	if r.listing {
+		<-r.server.listC
+	}
 	if r.body != nil {
 		r.body.release()
 	}
@@ -73,6 +80,11 @@ func (r *request) answer() []byte {
 // send answers with status and the JSON text b, which grew out of answer. A 503 asks the
 // client to come back in a second.
 func (r *request) send(status int, b []byte) {
+	if !r.hasRoom(b) {
+		b = nil // its memory goes before another is taken
+		r.out = nil
+		status, b = fasthttp.StatusServiceUnavailable, append(r.answer(), answerOverloaded...)
+	}
 	r.out.b = b
 	response := &r.ctx.Response
 	response.SetStatusCode(status)
@@ -83,6 +95,11 @@ func (r *request) send(status int, b []byte) {
 	}
 	r.conn.lend(r.out, r.ctx.IsHead())
 	r.out = nil
+	if r.room.grant != (grant{}) {
+		held := r.room
+		r.room.grant = grant{}
+		r.conn.room.Store(&held)
+	}
 }
 
 // sendText answers with a fixed JSON text.

@@ -44,25 +44,25 @@ var routes = [...]route{
 	{"POST", "/api/v1/lease/:leaseId/extend", readWrite, (*request).extend},
 	{"POST", "/api/v1/configure", readWrite, (*request).configure},
 
-	{"GET", "/api/v1/resources/queues", readOnly, (*request).listQueues},
-	{"GET", "/api/v1/resources/queues/:queue", readOnly, (*request).describeQueue},
+	{"GET", "/api/v1/resources/queues", readOnly, listed((*request).listQueues)},
+	{"GET", "/api/v1/resources/queues/:queue", readOnly, listed((*request).describeQueue)},
 	{"DELETE", "/api/v1/resources/queues/:queue", adminOnly, (*request).deleteQueue},
-	{"GET", "/api/v1/resources/queues/:queue/depth", readOnly, (*request).depth},
+	{"GET", "/api/v1/resources/queues/:queue/depth", readOnly, listed((*request).depth)},
 
-	{"GET", "/api/v1/consumer-groups", readOnly, (*request).listGroups},
-	{"GET", "/api/v1/consumer-groups/lagging", readOnly, (*request).listLagging},
-	{"GET", "/api/v1/consumer-groups/:group", readOnly, (*request).describeGroup},
+	{"GET", "/api/v1/consumer-groups", readOnly, listed((*request).listGroups)},
+	{"GET", "/api/v1/consumer-groups/lagging", readOnly, listed((*request).listLagging)},
+	{"GET", "/api/v1/consumer-groups/:group", readOnly, listed((*request).describeGroup)},
 	{"DELETE", "/api/v1/consumer-groups/:group", adminOnly, (*request).deleteGroup},
 	{"POST", "/api/v1/consumer-groups/:group/subscription", readWrite, (*request).moveSubscription},
 	{"DELETE", "/api/v1/consumer-groups/:group/queues/:queue", adminOnly, (*request).deleteQueueGroup},
 	{"POST", "/api/v1/consumer-groups/:group/queues/:queue/seek", readWrite, (*request).seekQueue},
 	{"POST", "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", readWrite, (*request).seekPartition},
 
-	{"GET", "/api/v1/dlq", readOnly, (*request).listDeadLetters},
+	{"GET", "/api/v1/dlq", readOnly, listed((*request).listDeadLetters)},
 	{"DELETE", "/api/v1/dlq", adminOnly, (*request).purgeDeadLetters},
 	{"POST", "/api/v1/dlq/:id/replay", readWrite, (*request).replayDeadLetter},
-	{"GET", "/api/v1/messages", readOnly, (*request).listMessages},
-	{"GET", "/api/v1/messages/:partitionId/:transactionId", readOnly, (*request).describeMessage},
+	{"GET", "/api/v1/messages", readOnly, listed((*request).listMessages)},
+	{"GET", "/api/v1/messages/:partitionId/:transactionId", readOnly, listed((*request).describeMessage)},
 	{"DELETE", "/api/v1/messages/:partitionId/:transactionId", readWrite, (*request).deleteDeadLetter},
 	{"POST", "/api/v1/messages/:partitionId/:transactionId/retry", readWrite, (*request).retryDeadLetter},
 
@@ -179,8 +179,10 @@ func appendAllowed(allowed string, r *route) string {
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	r := requests.Get().(*request)
 	r.ctx, r.server, r.tenant = ctx, s, broker.DefaultTenant
+	r.work.budget, r.room.budget = s.smallBodies, s.answers
 	r.conn = ctx.Conn().(*conn)
 	r.conn.reclaim()
+	r.conn.giveWay()
 	if b := s.broker.Load(); b != nil {
 		r.broker = *b
 	}
@@ -194,6 +196,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // does not call the handler itself: the split path would lie on the stack of every
 // parked poll.
 func (r *request) route() func(*request) {
+	if !r.checkFraming() {
+		return nil
+	}
 	if int64(r.ctx.Request.Header.ContentLength()) > r.server.opts.MaxBodyBytes {
 		r.abandonBody()
 		r.sendText(fasthttp.StatusRequestEntityTooLarge, bodyTooLarge)

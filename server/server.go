@@ -20,6 +20,7 @@ import (
 const (
 	DefaultMaxBodyBytes  = 64 << 20
 	DefaultInFlightBytes = 256 << 20
+	DefaultAnswerBytes   = 256 << 20
 	DefaultMaxConns      = 256 << 10
 	DefaultPopTimeout    = 30 * time.Second
 	DefaultReadTimeout   = 10 * time.Second
@@ -87,9 +88,12 @@ type Options struct {
 	// MaxBodyBytes is the largest request body; above it a request is answered 413.
 	MaxBodyBytes int64
 	// InFlightBytes bounds the bytes of all bodies beyond 8 KiB that are being read or
-	// handled. At the bound requests wait.
+	// handled, and of what they are decoded to. At the bound requests wait.
 	InFlightBytes int64
-	// MaxConns is how many connections are served at once.
+	// AnswerBytes bounds the bytes of all answers beyond 64 KiB that are being made or
+	// written. At the bound pops are shortened, or refused, and others wait.
+	AnswerBytes int64
+	// MaxConns is how many connections are served at once; another is answered 503.
 	MaxConns int
 
 	// PopTimeout is how long a pop with wait=true waits that names no timeout.
@@ -111,6 +115,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
 	setDefault(&o.InFlightBytes, DefaultInFlightBytes)
+	setDefault(&o.AnswerBytes, DefaultAnswerBytes)
 	setDefault(&o.MaxConns, DefaultMaxConns)
 	setDefault(&o.PopTimeout, DefaultPopTimeout)
 	setDefault(&o.ReadTimeout, DefaultReadTimeout)
@@ -131,10 +136,14 @@ func setDefault[T comparable](field *T, value T) {
 // Server answers the HTTP API. Create it with New. Its methods are safe for
 // concurrent use.
 type Server struct {
-	opts     Options
-	log      zerolog.Logger
-	http     *fasthttp.Server
-	budget   *budget
+	opts  Options
+	log   zerolog.Logger
+	http  *fasthttp.Server
+	listC chan struct{} // a turn for each list being made
+
+	// Budgets of bodies and what they are decoded to, and of answers beyond freeAnswer.
+	bodies, smallBodies, answers *budget
+
 	broker   atomic.Pointer[Broker]
 	stopping atomic.Bool
 
@@ -154,7 +163,10 @@ func New(opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
 		opts: opts, log: opts.Logger,
-		budget:       newBudget(opts.InFlightBytes, opts.MaxBodyBytes),
+		bodies:       newBudget(opts.InFlightBytes-opts.InFlightBytes/4, opts.MaxBodyBytes),
+		smallBodies:  newBudget(opts.InFlightBytes/4, opts.InFlightBytes/16),
+		answers:      newBudget(opts.AnswerBytes, answerReserve),
+		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
 		messages:     (*broker.PopPart).Messages,
 	}
@@ -172,7 +184,7 @@ func New(opts Options) *Server {
 		DisablePreParseMultipartForm: true, // bodies are JSON whatever their type says
 		ReadBufferSize:               readBufferBytes,
 		WriteBufferSize:              writeBufferBytes,
-		Concurrency:                  opts.MaxConns,
+		Concurrency:                  2 * opts.MaxConns, // the listener refuses, and answers better
 
 		ReadTimeout:  opts.ReadTimeout,
 		WriteTimeout: opts.WriteTimeout,

@@ -43,6 +43,9 @@ func (r *request) transact() {
 	if !ok {
 		return
 	}
+	if !r.reserveItems(body) {
+		return
+	}
 	id := uuid.Must(uuid.NewV7()) // names this call and nothing else
 	x := transactions.Get().(*transactionScratch)
 	defer x.release()
@@ -52,6 +55,9 @@ func (r *request) transact() {
 			text = "bad body: " + text
 		}
 		r.sendRollback(fasthttp.StatusBadRequest, id, badRequest, text)
+		return
+	}
+	if !r.reserve(len(x.decoded.Order), handledItem) {
 		return
 	}
 	if tooLong := x.prepare(); tooLong != "" {

@@ -3,7 +3,9 @@ package server
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/skepmq/skep/broker"
@@ -69,9 +71,27 @@ func TestSmuggling(t *testing.T) {
 		"two encodings":       "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
 		"two hosts":           "Host: y\r\nContent-Length: 0\r\n",
 		"length and encoding": "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+		"encoding and length": "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+		"identity":            "Transfer-Encoding: identity\r\n",
+		"signed zero":         "Content-Length: -0\r\n",
+		"hexadecimal length":  "Content-Length: 0x0\r\n",
+		"two in one":          "Content-Length: 0, 0\r\n",
+		"no digits":           "Content-Length: \r\n",
+		"beyond 64 bits":      "Content-Length: 18446744073709551616\r\n",
+		"folded":              "X-A: b\r\n c\r\nContent-Length: 0\r\n",
+		"folded length":       "Content-Length:\r\n 0\r\n",
+		"hidden in a fold":    "X-A: b\r\n\tTransfer-Encoding: chunked\r\nContent-Length: 0\r\n",
+		"folded first line":   " X-A: b\r\nContent-Length: 0\r\n",
+		"bare line feed":      "X-A: b\nContent-Length: 0\r\n",
+		"bare return":         "X-A: b\rX-B: c\r\nContent-Length: 0\r\n",
+		"zero byte":           "X-A: b\x00c\r\nContent-Length: 0\r\n",
+		"space in a name":     "X A: b\r\nContent-Length: 0\r\n",
+		"no name":             ": b\r\nContent-Length: 0\r\n",
+		"no colon":            "X-A\r\nContent-Length: 0\r\n",
+		"vertical tab":        "Transfer-Encoding: \vchunked\r\n",
 	} {
 		body := ""
-		if name == "length and encoding" {
+		if strings.Contains(head, ": chunked") {
 			body = "0\r\n\r\n"
 		}
 		c := dial(t, addr)
@@ -80,6 +100,59 @@ func TestSmuggling(t *testing.T) {
 			t.Errorf("%s: got %q", name, got)
 		}
 		c.closed()
+	}
+}
+
+// Chunks are read strictly, too.
+func TestSmugglingInChunks(t *testing.T) {
+	f := newFake()
+	f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
+		t.Error("the hidden request was served")
+		return &broker.PopResult{}, nil
+	}
+	addr, _ := startTCP(t, f, Options{})
+	const items = `{"items":[]}`
+	for name, body := range map[string]string{
+		"hexadecimal prefix":       "0xc\r\n" + items + "\r\n0\r\n\r\n",
+		"signed":                   "+c\r\n" + items + "\r\n0\r\n\r\n",
+		"negative":                 "-1\r\n" + items + "\r\n0\r\n\r\n",
+		"space before":             " c\r\n" + items + "\r\n0\r\n\r\n",
+		"beyond 64 bits":           "1000000000000000c\r\n" + items + "\r\n0\r\n\r\n",
+		"line feed":                "c\n" + items + "\r\n0\r\n\r\n",
+		"line feed in extension":   "c;a\n0\r\n\r\n" + items + "\r\n0\r\n\r\n",
+		"line feed after the data": "c\r\n" + items + "\n0\r\n\r\n",
+		"longer than said":         "5\r\n" + items + "\r\n0\r\n\r\n",
+		"length as a trailer":      "c\r\n" + items + "\r\n0\r\nContent-Length: 3\r\n\r\n",
+	} {
+		c := dial(t, addr)
+		c.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body + get("/api/v1/pop/queue/hidden"))
+		if got, _ := c.response(); !strings.HasPrefix(got, "HTTP/1.1 400") || !strings.Contains(got, "Connection: close\r\n") {
+			t.Errorf("%s: got %q", name, got)
+		}
+		c.closed()
+	}
+}
+
+// Nothing is decompressed.
+func TestCompressedBodies(t *testing.T) {
+	f := newFake()
+	f.pushFn = func([]broker.PushItem, []broker.PushResult) error {
+		t.Error("pushed")
+		return nil
+	}
+	addr, _ := startTCP(t, f, Options{})
+	for _, encoding := range []string{"gzip", "zstd", "br", "deflate", "identity, gzip", "x"} {
+		c := dial(t, addr)
+		c.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\ncontent-encoding: " + encoding + "\r\nContent-Length: 12\r\n\r\n" + `{"items":[]}`)
+		if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 415") || body != `{"error":"compressed request bodies are not taken"}` {
+			t.Errorf("%s: got %q %s", encoding, head, body)
+		}
+		c.closed()
+	}
+	c := dial(t, addr)
+	c.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Encoding: Identity\r\nContent-Length: 12\r\n\r\n" + `{"items":[]}`)
+	if head, _ := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") {
+		t.Errorf("identity: got %q", head)
 	}
 }
 
@@ -123,6 +196,37 @@ func TestPipelining(t *testing.T) {
 		if head, _ := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") {
 			t.Fatalf("push %d: got %q", i, head)
 		}
+	}
+}
+
+// Between the requests of a pipeline others have their turn.
+func TestPipelineGivesWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var served atomic.Int64
+	f := newFake()
+	f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
+		served.Add(1)
+		return &broker.PopResult{}, nil
+	}
+	addr, _ := startTCP(t, f, Options{})
+	c := dial(t, addr)
+	const n = 4000
+	longest := make(chan int64)
+	go func() {
+		var most, last int64
+		for last < n {
+			runtime.Gosched()
+			now := served.Load()
+			most, last = max(most, now-last), now
+		}
+		longest <- most
+	}()
+	go func() { _, _ = io.WriteString(c, strings.Repeat(get("/api/v1/pop/queue/q"), n)) }()
+	for range n {
+		c.head()
+	}
+	if got := <-longest; got > 300 {
+		t.Errorf("%d requests without a break", got)
 	}
 }
 

@@ -44,6 +44,7 @@ func variables() []variable {
 		{"SKEP_CHECKPOINT_BYTES", number(1<<16, 1<<40, func(c *config, n int64) { c.broker.CheckpointBytes = n })},
 		{"SKEP_MAX_UNFILED_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.broker.MaxUnfiledBytes = n })},
 		{"SKEP_DISK_HIGH_PCT", number(1, 100, func(c *config, n int64) { c.broker.DiskHighPercent = int(n) })},
+		{"SKEP_MAX_HEAP_BYTES", number(1<<20, 1<<50, func(c *config, n int64) { c.broker.MaxHeapBytes = n })},
 		{"SKEP_MAX_PARKED", number(1, 1<<31, func(c *config, n int64) { c.broker.MaxParked = int(n) })},
 		{"SKEP_DELIVERY_DETAILS", boolean(func(c *config, v bool) { c.server.DeliveryDetails = v })},
 		{"RETENTION_INTERVAL", number(1, 1<<31, func(c *config, n int64) { c.broker.RetentionInterval = time.Duration(n) * time.Millisecond })},
@@ -52,6 +53,7 @@ func variables() []variable {
 		{"QUEEN_DEDUP_CACHE_MB", number(1, 1<<20, func(c *config, n int64) { c.broker.DedupCacheBytes = n << 20 })},
 		{"QUEEN_MAX_BODY_BYTES", number(1, 1<<30, func(c *config, n int64) { c.server.MaxBodyBytes = n })},
 		{"SKEP_IN_FLIGHT_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.InFlightBytes = n })},
+		{"SKEP_ANSWER_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.AnswerBytes = n })},
 		{"SKEP_MAX_CONNS", number(1, 1<<31, func(c *config, n int64) { c.server.MaxConns = int(n) })},
 		{"POP_DEFAULT_TIMEOUT_MS", number(1, 600_000, setPopTimeout)},
 		{"DEFAULT_TIMEOUT", number(1, 600_000, setPopTimeout)},
@@ -188,6 +190,19 @@ func (c *config) setLogLevel(v string) error {
 		c.logLevel = level
 	}
 	return nil
+}
+
+// limitConns fits the number of connections into the limit of open files.
+func (c *config) limitConns(logger *zerolog.Logger) {
+	want := c.server.MaxConns
+	if want == 0 {
+		want = server.DefaultMaxConns
+	}
+	limit := openFileLimit()
+	if c.server.MaxConns = connsWithin(limit, want); c.server.MaxConns < want {
+		logger.Info().Int("max_conns", c.server.MaxConns).Uint64("open_files", limit).
+			Msg("the limit of open files bounds the connections")
+	}
 }
 
 // log says what is in force, and warns of what weakens a promise.

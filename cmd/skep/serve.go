@@ -98,6 +98,8 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 		return fmt.Errorf("listen on %s: %w", c.listen, err)
 	}
 	c.log(&logger, ln.Addr())
+	c.limitConns(&logger)
+	c.limitHeap(&logger)
 	c.server.Logger = logger
 	c.server.Version = buildVersion()
 	srv := server.New(c.server)

@@ -53,7 +53,7 @@ func (s *Store) walkBackward(e index.Located, before int64, fn func(batch []byte
 // readExtentBackward calls fn with the batches of an extent that begin before an offset,
 // the last one first.
 func (s *Store) readExtentBackward(e *index.Located, before int64, fn func(batch []byte) bool) (more bool, err error) {
-	b, err := s.extent(e)
+	b, err := s.admitted(e)
 	if err != nil {
 		return false, err
 	}

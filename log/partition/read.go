@@ -33,7 +33,7 @@ func (s *Store) Read(newest index.Pointer, partition uint64, from int64, fn func
 
 // readExtent calls fn with the batches of an extent, from offset from on.
 func (s *Store) readExtent(e *index.Located, from int64, fn func(batch []byte) bool) (more bool, err error) {
-	b, err := s.extent(e)
+	b, err := s.admitted(e)
 	if err != nil {
 		return false, err
 	}

@@ -101,6 +101,7 @@ type Store struct {
 	o     Options
 	files *files
 	cache *cache
+	large chan struct{} // a turn for each large extent being read
 
 	mu       sync.Mutex
 	segments map[uint32]SegmentInfo
@@ -128,6 +129,7 @@ func Open(o Options, live []SegmentInfo) (*Store, error) {
 		o:        o,
 		files:    newFiles(o.FS, o.Dir, o.MaxOpenFiles),
 		cache:    newCache(o.CacheBytes),
+		large:    make(chan struct{}, largeReads),
 		segments: make(map[uint32]SegmentInfo, len(live)),
 		active:   map[owner]uint32{},
 		newest:   map[uint32]int64{},

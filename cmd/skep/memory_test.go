@@ -1,0 +1,30 @@
+package main
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestMemoryLimit(t *testing.T) {
+	const v1, v2 = "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"unknown":       {nil, 0},
+		"machine":       {map[string]string{"/proc/meminfo": "MemTotal:       24038132 kB\nMemFree: 1 kB\n"}, 24038132 << 10},
+		"container":     {map[string]string{"/proc/meminfo": "MemTotal: 24038132 kB\n", v2: "536870912\n"}, 512 << 20},
+		"no container":  {map[string]string{"/proc/meminfo": "MemTotal: 1024 kB\n", v2: "max\n"}, 1 << 20},
+		"old container": {map[string]string{"/proc/meminfo": "MemTotal: 1024 kB\n", v1: "9223372036854771712\n"}, 1 << 20},
+	} {
+		read := func(path string) ([]byte, error) {
+			if text, ok := tt.files[path]; ok {
+				return []byte(text), nil
+			}
+			return nil, errors.New("no such file")
+		}
+		if got := memoryLimit(read); got != tt.want {
+			t.Errorf("%s: got %d want %d", name, got, tt.want)
+		}
+	}
+}
