@@ -190,6 +190,7 @@ func TestTransactionOnADamagedPartition(t *testing.T) {
 	partition := w.popFrom("q", "bad").PartitionID
 	w.filed()
 	w.stop()
+	w.damaged = true
 	found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
 	if err != nil || len(found) == 0 {
 		t.Fatal(found, err)
