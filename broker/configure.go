@@ -165,4 +165,5 @@ func (b *Broker) forgetPartitions(q *queue) {
 		p.mu.Unlock()
 	}
 	q.forgotten.Store(true)
+	b.damages.forget(q) // it is deleted, so none of it is noted any more
 }

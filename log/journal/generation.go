@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/skepmq/skep/log/wal"
@@ -25,11 +24,11 @@ func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last 
 	}
 	for i, n := range found {
 		if want := j.o.Filed + 1 + uint64(i); n != want {
-			return 0, fmt.Errorf("journal %s: generation %d is missing, %d is there", j.o.Dir, want, n)
+			return 0, &GapError{j.o.Dir, want, n}
 		}
 	}
 	if len(found) == 0 && j.o.Filed > 0 {
-		return 0, fmt.Errorf("journal %s: generation %d is missing", j.o.Dir, j.o.Filed+1)
+		return 0, &GapError{Dir: j.o.Dir, Missing: j.o.Filed + 1}
 	}
 	torn, err := j.firstUnsealed(found)
 	if err != nil {
@@ -52,14 +51,7 @@ func (j *Journal) list() (found []uint64, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list journal: %w", err)
 	}
-	for _, name := range names { // sorted, and of one width
-		n, err := strconv.ParseUint(name, 10, 64)
-		if err != nil || len(name) != 20 {
-			return nil, fmt.Errorf("journal %s: %q is not a generation", j.o.Dir, name)
-		}
-		found = append(found, n)
-	}
-	return found, nil
+	return j.generations(names)
 }
 
 // firstUnsealed returns the index of the oldest generation that may have a torn tail.

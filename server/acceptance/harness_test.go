@@ -1,12 +1,10 @@
 package acceptance
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 	"github.com/skepmq/skep/server/testkit"
@@ -29,7 +28,10 @@ type world struct {
 	broker broker.Options
 	server server.Options
 	tcp    bool // serve on loopback instead of in memory
-	clock  *clock
+	// damaged says that the test does damage to the directory: it is not verified then,
+	// as it otherwise is before each start and after each stop.
+	damaged bool
+	clock   *clock
 
 	running *instance
 	client  *http.Client
@@ -109,6 +111,7 @@ func (w *world) start() {
 // open opens the broker. A process that another test has just forked holds, until it runs
 // its program, the lock of a directory that was open then.
 func (w *world) open() (b *broker.Broker, err error) {
+	w.verify()
 	await(w.t, "the lock of the directory", func() bool {
 		b, err = broker.Open(w.broker)
 		return !errors.Is(err, vfs.ErrLocked)
@@ -128,6 +131,22 @@ func (w *world) stop() {
 	w.client.CloseIdleConnections()
 	if err := errors.Join(in.stop(ctx), in.broker.Close()); err != nil {
 		w.t.Errorf("stop: %v", err)
+	}
+	w.verify()
+}
+
+// verify checks the directory, which no broker serves. A process that another test has just
+// forked may hold its lock, see open.
+func (w *world) verify() {
+	w.t.Helper()
+	if w.damaged {
+		return
+	}
+	r, err := fsck.Verify(fsck.Options{Dir: w.dir, Now: w.clock.now})
+	if err != nil && !errors.Is(err, vfs.ErrLocked) {
+		w.t.Errorf("verify: %v", err)
+	} else if err == nil && !r.Clean {
+		w.t.Errorf("the directory is not in order: %+v", r.Findings)
 	}
 }
 
@@ -170,29 +189,7 @@ func (w *world) filed() {
 func (w *world) spoil(text string) {
 	w.t.Helper()
 	w.stop()
-	found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	spoiled := false
-	for _, path := range found {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		i := bytes.Index(content, []byte(text))
-		if i < 0 {
-			continue
-		}
-		content[i] ^= 1
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			w.t.Fatal(err)
-		}
-		spoiled = true
-	}
-	if !spoiled {
-		w.t.Fatalf("%q is in none of the segments %v", text, found)
-	}
+	w.rot(text)
 	w.start()
 }
 
