@@ -90,6 +90,9 @@ func (m *Model) decideAs(group string, acks []Ack, got []AckResult) (*decision, 
 	if c.committed < d.p.start {
 		// Among messages that are removed one place is as good as another.
 		places = append(places, c.seal, d.p.start-1, -1)
+		if c.lease != nil {
+			places = append(places, c.lease.from-1) // where they began when it was handed out
+		}
 	}
 	for _, committed := range places {
 		before := c.committed
