@@ -14,7 +14,8 @@ import (
 
 // Acknowledge applies acks for a consumer group and fills results, which has the same
 // length. Acks of one partition under one lease are decided together, see decide; others
-// do not concern them. It returns when every new cursor is on disk.
+// do not concern them. It returns when every new cursor is on disk, and everything that a
+// refusal rests on.
 //
 // Errors, with nothing answered: ErrStorageFailed, ErrClosed.
 func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckResult) error {
@@ -32,9 +33,10 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 			b.log.Error().Err(err).Msg("ack failed")
 			a.refuse(errFlush)
 		}
-		if a.decided {
-			last = a.ticket
+		if !a.decided {
+			a.ticket = b.journal.Join() // the refusal may rest on what others have decided
 		}
+		last = a.ticket
 		if a.appended {
 			settled = append(settled, a)
 		}
@@ -107,7 +109,7 @@ type acknowledge struct {
 	decision decision     // valid once decideLocked has said so
 	need     func() error // what a transaction has to read for it first
 
-	ticket   journal.Ticket // of the decision, if decided
+	ticket   journal.Ticket // of the decision, or of what a refusal rests on
 	decided  bool
 	appended bool  // the decision changed the cursor
 	filed    int64 // end of the hidden partition after a dead letter was filed

@@ -237,6 +237,7 @@ type DeadLetter struct {
 	TraceID       uuid.UUID
 	CreatedAtMs   int64 // append time of the message
 	FailedAtMs    int64
+	Damaged       bool // Payload, ProducerSub and TraceID could not be read
 
 	queue  *queue
 	offset int64 // of the payload in the queue's hidden partition

@@ -175,6 +175,16 @@ func (b *Broker) Ready() error {
 	return nil
 }
 
+// rested returns err when everything that has been decided so far is on disk. That
+// something is not there may rest on a change that a power cut could undo, and whoever hears
+// of it acts on it.
+func (b *Broker) rested(err error) error {
+	if failed := b.journal.Join().Wait(); failed != nil {
+		return b.storageError(failed)
+	}
+	return err
+}
+
 // StopWaiting answers every parked pop empty; later ones do not park.
 func (b *Broker) StopWaiting() {
 	b.stopOnce.Do(func() { close(b.stopC) })

@@ -98,7 +98,7 @@ func (q *queue) identity() QueueInfo {
 func (b *Broker) DeleteQueue(t Tenant, name string) (existed bool, err error) {
 	q, ticket := b.deleteQueue(t, name)
 	if q == nil {
-		return false, nil
+		return false, b.rested(nil)
 	}
 	err = ticket.Wait()
 	b.forgetPartitions(q)

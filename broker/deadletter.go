@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -30,12 +29,14 @@ type deadLetter struct {
 	record.DeadLetter
 	older   *deadLetter // the one before it whose address has the same hash
 	visible bool        // on disk
-	moving  bool        // a replay is on its way
 	removed bool
+	// movingC is not nil while a replay is on its way, and closed when that has ended:
+	// its outcome is on disk.
+	movingC chan struct{}
 }
 
 // usable reports that neither a replay nor a removal has taken the dead letter.
-func (l *deadLetter) usable() bool { return l.visible && !l.moving && !l.removed }
+func (l *deadLetter) usable() bool { return l.visible && l.movingC == nil && !l.removed }
 
 // addressHash hashes the address of a message. Other addresses may have the same.
 func addressHash(partition uint64, transactionID string) uint64 {
@@ -77,15 +78,22 @@ func (ds *deadLetters) remove(id uuid.UUID) {
 	}
 }
 
-// removeUsable removes those of letters that nobody else has taken, and returns them.
-func (ds *deadLetters) removeUsable(letters []*deadLetter) (removed []*deadLetter) {
+// removeUsable removes those of letters that nobody else has taken, and returns how many
+// these are. store is called with their records, if there are any, before anybody can miss
+// them: whoever does waits for all that is decided, and so for these.
+func (ds *deadLetters) removeUsable(queue uint32, letters []*deadLetter, store func(frames []byte)) (removed int) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+	var frames []byte
 	for _, l := range letters {
 		if l.usable() {
 			ds.removeLocked(l)
-			removed = append(removed, l)
+			frames = record.AppendDeadLetterRemoved(frames, queue, l.ID)
+			removed++
 		}
+	}
+	if removed > 0 {
+		store(frames)
 	}
 	return removed
 }
@@ -149,14 +157,25 @@ func (ds *deadLetters) of(partition uint64) bool {
 
 // addressed returns the usable ones of a message's address, newest first.
 func (ds *deadLetters) addressed(partition uint64, transactionID string) (found []*deadLetter) {
+	found, _ = ds.lookup(partition, transactionID)
+	return found
+}
+
+// lookup is addressed, and tells when a replay of one that is not usable for it will have
+// ended; movingC is nil if there is none.
+func (ds *deadLetters) lookup(partition uint64, transactionID string) (found []*deadLetter, movingC <-chan struct{}) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for l := ds.at[addressHash(partition, transactionID)]; l != nil; l = l.older {
-		if l.usable() && l.Partition == partition && l.TransactionID == transactionID {
+		switch {
+		case l.Partition != partition || l.TransactionID != transactionID:
+		case l.usable():
 			found = append(found, l)
+		case l.movingC != nil:
+			movingC = l.movingC
 		}
 	}
-	return found
+	return found, movingC
 }
 
 // ofMessage returns the newest usable one of a message, nil for none.
@@ -218,7 +237,7 @@ func (b *Broker) appendDeadLetter(dst []byte, h *partition, d *record.DeadLetter
 func (b *Broker) ReplayDeadLetterAt(t Tenant, partitionID uuid.UUID, transactionID string) (ReplayResult, error) {
 	q, found := b.deadLettersAt(t, partitionID, transactionID)
 	if len(found) == 0 {
-		return ReplayResult{}, ErrDeadLetterNotFound
+		return ReplayResult{}, b.rested(ErrDeadLetterNotFound)
 	}
 	return b.replay(t, q, found[0].ID, nil, nil)
 }
@@ -232,7 +251,7 @@ func (b *Broker) ReplayDeadLetter(t Tenant, id uuid.UUID, queueName, partitionNa
 			return b.replay(t, q, id, queueName, partitionName)
 		}
 	}
-	return ReplayResult{}, ErrDeadLetterNotFound
+	return ReplayResult{}, b.rested(ErrDeadLetterNotFound)
 }
 
 func (ds *deadLetters) has(id uuid.UUID) bool {
@@ -242,16 +261,38 @@ func (ds *deadLetters) has(id uuid.UUID) bool {
 	return l != nil && l.visible
 }
 
-// reserve lets one replay have the dead letter.
-func (ds *deadLetters) reserve(id uuid.UUID, moving bool) (record.DeadLetter, bool) {
+// reserve lets one replay have the dead letter, and waits for another that has it. It
+// returns nil if there is no such dead letter, any more.
+func (ds *deadLetters) reserve(id uuid.UUID) *deadLetter {
+	for {
+		l, movingC := ds.tryReserve(id)
+		if movingC == nil {
+			return l
+		}
+		<-movingC
+	}
+}
+
+func (ds *deadLetters) tryReserve(id uuid.UUID) (l *deadLetter, movingC <-chan struct{}) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	l := ds.byID[id]
-	if l == nil || !l.visible || l.moving == moving {
-		return record.DeadLetter{}, false
+	l = ds.byID[id]
+	switch {
+	case l == nil || !l.visible:
+		return nil, nil
+	case l.movingC != nil:
+		return nil, l.movingC
 	}
-	l.moving = moving
-	return l.DeadLetter, true
+	l.movingC = make(chan struct{})
+	return l, nil
+}
+
+// release ends a replay that has reserved l.
+func (ds *deadLetters) release(l *deadLetter) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	close(l.movingC)
+	l.movingC = nil
 }
 
 func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitionName *string) (ReplayResult, error) {
@@ -264,14 +305,16 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	if err := b.journal.Admit(); err != nil {
 		return ReplayResult{}, b.storageError(err)
 	}
-	d, ok := from.dead.reserve(id, true)
-	if !ok {
-		return ReplayResult{}, ErrDeadLetterNotFound
+	l := from.dead.reserve(id)
+	if l == nil {
+		return ReplayResult{}, b.rested(ErrDeadLetterNotFound)
 	}
-	letter := b.describe(from, &d)
-	if ok, err := b.loadPayload(&letter); !ok || err != nil {
-		from.dead.reserve(id, false)
-		return ReplayResult{}, cmp.Or(err, ErrDeadLetterNotFound)
+	defer from.dead.release(l)
+	letter := b.describe(from, &l.DeadLetter)
+	if ok, err := b.loadPayload(&letter); err != nil {
+		return ReplayResult{}, err
+	} else if !ok {
+		return ReplayResult{}, b.rested(ErrDeadLetterNotFound)
 	}
 	r := ReplayResult{DeadLetter: letter, Queue: letter.Queue, Partition: letter.Partition, TransactionID: "dlq:" + letter.ID.String()}
 	if queueName != nil {
@@ -281,9 +324,7 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 		r.Partition = *partitionName
 	}
 	err := b.move(t, &r, record.AppendDeadLetterRemoved(nil, from.number, id), func() { from.dead.remove(id) })
-	if err != nil || !r.Removed {
-		from.dead.reserve(id, false)
-	} else {
+	if err == nil && r.Removed {
 		b.trimHidden(from)
 	}
 	return r, err

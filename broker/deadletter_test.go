@@ -135,7 +135,7 @@ func TestPurgeInSteps(t *testing.T) {
 	}
 	q := b.queue(DefaultTenant, "q")
 	ids := bury(q, 2*purgeStep+10, func(i int) (uint64, string) { return 1, fmt.Sprint(i) })
-	q.dead.reserve(ids[77], true)
+	q.dead.reserve(ids[77])
 	n, err := b.PurgeDeadLetters(DefaultTenant, "q", "")
 	if err != nil || n != len(ids) || q.dead.count() != 1 {
 		t.Fatalf("%d removed, %d left, %v", n, q.dead.count(), err)

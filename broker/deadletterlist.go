@@ -3,9 +3,11 @@ package broker
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 
 	"github.com/google/uuid"
 
+	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/log/record"
 )
 
@@ -147,7 +149,8 @@ func mergeDeadLetters(queues []*queue, partition string, match letterMatch) *let
 const maxDeadLetterPage = 1000
 
 // DeadLetters returns the dead letters that match f, newest first, with payloads. A page
-// has 1,000 at the most, and fewer when their payloads exceed Options.MaxAnswerBytes.
+// has 1,000 at the most, and fewer when their payloads exceed Options.MaxAnswerBytes. One
+// whose payload is damaged is listed without it.
 // What it passes over costs a look at memory; only payloads of the page are read.
 func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error) {
 	match := letterMatch{group: f.Group, fromMs: f.FromMs, toMs: f.ToMs}
@@ -165,10 +168,12 @@ func (b *Broker) DeadLetters(t Tenant, f DeadLetterFilter) ([]DeadLetter, error)
 		}
 		l := b.describe(q, &d.DeadLetter)
 		ok, err := b.loadPayload(&l)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrPartitionDamaged):
+			l.Damaged = true
+		case err != nil:
 			return nil, err
-		}
-		if !ok {
+		case !ok:
 			continue // deleted with its queue, just now
 		}
 		if bytes += l.size(); bytes > b.o.MaxAnswerBytes && len(page) > 0 {
@@ -212,21 +217,30 @@ func (l *DeadLetter) size() int64 {
 	return messageOverhead + int64(len(l.Payload)+len(l.TransactionID)+len(l.Error)+len(l.Queue)+len(l.Partition)+len(l.Group))
 }
 
-// loadPayload reads the payload of l. ok is false if it is gone, with its queue.
+// loadPayload reads the payload of l. ok is false if it is gone, with its queue. Errors:
+// ErrPartitionDamaged, those of the disk.
 func (b *Broker) loadPayload(l *DeadLetter) (ok bool, err error) {
 	h := l.queue.hiddenPartition()
 	h.mu.Lock()
 	v := h.viewLocked()
 	h.mu.Unlock()
 	m, ok, err := b.messageAt(v, l.offset, v.hwm)
+	if err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return false, b.damageLocked(h, err)
+	}
 	l.Payload, l.ProducerSub, l.TraceID = m.Payload, m.ProducerSub, m.TraceID
-	return ok, err
+	return ok, nil
 }
 
 // DeleteDeadLetter removes the dead letters of one message, of every group, and returns
 // how many there were, once that is on disk.
 func (b *Broker) DeleteDeadLetter(t Tenant, partitionID uuid.UUID, transactionID string) (int, error) {
 	q, found := b.deadLettersAt(t, partitionID, transactionID)
+	if len(found) == 0 {
+		return 0, b.rested(nil)
+	}
 	return b.removeDeadLetters(q, found)
 }
 
@@ -239,13 +253,13 @@ const purgeStep = 4096
 func (b *Broker) PurgeDeadLetters(t Tenant, queueName, group string) (removed int, err error) {
 	q := b.queue(t, queueName)
 	if q == nil {
-		return 0, nil
+		return 0, b.rested(nil)
 	}
 	walk := newLetterWalk(q, letterMatch{group: group})
 	for {
 		letters := walk.take(purgeStep)
 		if len(letters) == 0 {
-			return removed, nil
+			return removed, b.rested(nil) // others may have removed the rest
 		}
 		n, err := b.removeDeadLetters(q, letters)
 		if removed += n; err != nil {
@@ -258,34 +272,36 @@ func (b *Broker) PurgeDeadLetters(t Tenant, queueName, group string) (removed in
 // leave memory before their record is written: a catalogue that is rewritten in between
 // must not have them, since it may outlive the journal's record of the removal.
 func (b *Broker) removeDeadLetters(q *queue, letters []*deadLetter) (int, error) {
-	if len(letters) == 0 {
-		return 0, nil
+	var ticket journal.Ticket
+	removed := q.dead.removeUsable(q.number, letters, func(frames []byte) {
+		b.changed.record(frames)
+		_, ticket = b.journal.Append(frames, false)
+	})
+	if removed == 0 {
+		return 0, b.rested(nil)
 	}
-	gone := q.dead.removeUsable(letters)
-	var frames []byte
-	for _, l := range gone {
-		frames = record.AppendDeadLetterRemoved(frames, q.number, l.ID)
-	}
-	if len(frames) == 0 {
-		return 0, nil
-	}
-	b.changed.record(frames)
-	_, ticket := b.journal.Append(frames, false)
 	if err := ticket.Wait(); err != nil {
 		return 0, b.storageError(err)
 	}
 	b.trimHidden(q)
-	return len(gone), nil
+	return removed, nil
 }
 
 // deadLettersAt returns the dead letters of a message's address, newest first, and their
-// queue.
+// queue. It waits for replays that are on their way: whether one of them is left is not
+// decided yet.
 func (b *Broker) deadLettersAt(t Tenant, id uuid.UUID, transactionID string) (*queue, []*deadLetter) {
 	p := b.partitionByID(t, id)
 	if p == nil {
 		return nil, nil
 	}
-	return p.queue, p.queue.dead.addressed(p.number, transactionID)
+	for {
+		found, movingC := p.queue.dead.lookup(p.number, transactionID)
+		if movingC == nil {
+			return p.queue, found
+		}
+		<-movingC
+	}
 }
 
 // partitionByID returns the tenant's partition with that id, nil if there is none.

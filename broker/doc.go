@@ -66,7 +66,8 @@
 // filed and checksummed like any message; what lists need of them is in memory, in the
 // order of their filing and by address. One that is removed leaves memory before its
 // record is written, or with it under the lock of the partition that it moves to: a
-// catalogue rewritten from memory outlives the journal's record.
+// catalogue rewritten from memory outlives the journal's record. Nobody can miss it before
+// the record is on its way, and who does waits for what is on its way, see Broker.rested.
 //
 // Looking at messages takes no part in any of this. Messages orders the partitions by
 // their newest message, in memory, and walks as many of them backwards as a page needs;
@@ -124,7 +125,8 @@
 //	                           by ascending number
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
-//	deadLetters.mu, aging.mu, wheel.mu, lease table, changes.mu, journal, dedup
+//	deadLetters.mu             removals are recorded under it
+//	aging.mu, wheel.mu, lease table, changes.mu, journal, dedup
 //	                           leaves: nothing is locked under them
 //
 // Broker.mu and partition.mu are never held together; several partitions only by

@@ -17,11 +17,11 @@ import (
 func (b *Broker) DeleteGroup(t Tenant, name, queueName string, keep bool) (cursors int, err error) {
 	q := b.queue(t, queueName)
 	if q == nil {
-		return 0, nil
+		return 0, b.rested(nil)
 	}
 	r := b.deleteGroup(q, name, keep)
 	cursors = r.sweep(b)
-	if err := r.wait(); err != nil {
+	if err := r.wait(b); err != nil {
 		return 0, b.storageError(err)
 	}
 	return cursors, nil
@@ -40,11 +40,11 @@ func (b *Broker) DeleteGroups(t Tenant, name string, keep bool) (cursors int, er
 		cursors += all[i].sweep(b)
 	}
 	for i := range all {
-		if err := all[i].wait(); err != nil {
+		if err := all[i].wait(b); err != nil {
 			return 0, b.storageError(err)
 		}
 	}
-	return cursors, nil
+	return cursors, b.rested(nil) // others may have deleted the rest
 }
 
 // tenantQueues returns the queues of a tenant.
@@ -166,8 +166,11 @@ func (r *replacement) sweep(b *Broker) (cursors int) {
 	return cursors
 }
 
-// wait returns when the replacement is on disk.
-func (r *replacement) wait() error {
+// wait returns when the replacement is on disk, or what has made it unnecessary.
+func (r *replacement) wait(b *Broker) error {
+	if r.old == nil && r.next == nil {
+		r.ticket = b.journal.Join()
+	}
 	err := r.ticket.Wait()
 	if r.next != nil {
 		r.next.placing.Store(false)

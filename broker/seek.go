@@ -23,11 +23,11 @@ type SeekTarget struct {
 func (b *Broker) Seek(t Tenant, name, queueName string, to SeekTarget) (partitions int, err error) {
 	q := b.queue(t, queueName)
 	if q == nil {
-		return 0, ErrQueueNotFound
+		return 0, b.rested(ErrQueueNotFound)
 	}
 	partitions, consumed := q.survey(q.group(name))
 	if partitions == 0 {
-		return 0, ErrQueueNotFound
+		return 0, b.rested(ErrQueueNotFound)
 	}
 	r := b.replaceGroup(q, name, func(old *group) *subscription {
 		sub := subscription{}
@@ -39,10 +39,10 @@ func (b *Broker) Seek(t Tenant, name, queueName string, to SeekTarget) (partitio
 		return &sub
 	})
 	if r.next == nil {
-		return 0, ErrQueueNotFound // deleted in between
+		return 0, b.rested(ErrQueueNotFound) // deleted in between
 	}
 	r.sweep(b)
-	if err := r.wait(); err != nil {
+	if err := r.wait(b); err != nil {
 		return 0, b.storageError(err)
 	}
 	return partitions, nil
@@ -82,14 +82,18 @@ func (b *Broker) SeekPartition(t Tenant, name, queueName, partitionName string, 
 	for {
 		q := b.queue(t, queueName)
 		if q == nil {
-			return ErrPartitionNotFound
+			return b.rested(ErrPartitionNotFound)
 		}
 		p := q.partition(partitionName)
 		if p == nil {
-			return ErrPartitionNotFound
+			return b.rested(ErrPartitionNotFound)
 		}
 		s := seeking{b: b, p: p, to: to}
-		if err := s.run(name); !errors.Is(err, errGroupGone) {
+		switch err := s.run(name); {
+		case errors.Is(err, errGroupGone):
+		case errors.Is(err, ErrPartitionNotFound):
+			return b.rested(err)
+		default:
 			return err
 		}
 	}
@@ -177,6 +181,9 @@ func (b *Broker) MoveSubscription(t Tenant, name string, instantMs int64) (queue
 			queues++
 			last = ticket
 		}
+	}
+	if queues == 0 {
+		return 0, b.rested(nil)
 	}
 	if err := last.Wait(); err != nil {
 		return 0, b.storageError(err)

@@ -97,6 +97,9 @@ func appendDeadLetter(b []byte, d *broker.DeadLetter) []byte {
 	b = appendTime(b, d.CreatedAtMs)
 	b = append(b, `,"failedAt":`...)
 	b = appendTime(b, d.FailedAtMs)
+	if d.Damaged {
+		b = append(b, `,"damaged":true`...)
+	}
 	return append(b, '}')
 }
 

@@ -231,6 +231,37 @@ func (w *world) filed() {
 	copyStill(w.t, w.dir, w.t.(interface{ TempDir() string }).TempDir())
 }
 
+// spoil restarts the broker, and meanwhile flips a bit of a text that a segment holds
+// uncompressed.
+func (w *world) spoil(text string) {
+	w.t.Helper()
+	w.stop()
+	found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	spoiled := false
+	for _, path := range found {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		i := bytes.Index(content, []byte(text))
+		if i < 0 {
+			continue
+		}
+		content[i] ^= 1
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+		spoiled = true
+	}
+	if !spoiled {
+		w.t.Fatalf("%q is in none of the segments %v", text, found)
+	}
+	w.start()
+}
+
 // await polls until ok, for what the outside cannot wait for otherwise.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -168,6 +168,7 @@ type (
 		ProducerSub   *string         `json:"producerSub"`
 		CreatedAt     string          `json:"createdAt"`
 		FailedAt      string          `json:"failedAt"`
+		Damaged       bool            `json:"damaged,omitempty"`
 	}
 	deadLetterList struct {
 		Messages   []deadLetter `json:"messages"`
