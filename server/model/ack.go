@@ -380,6 +380,8 @@ func (m *Model) apply(d *decision) {
 // It returns how many there are and the earliest end, in Unix milliseconds.
 func (m *Model) Extend(leaseID string, seconds int64) (renewed int, earliestMs int64) {
 	for _, c := range m.holders(leaseID) {
+		before := c.lease
+		c.lease = &lease{id: leaseID, expiryMs: before.expiryMs, from: before.from, end: before.end, conflating: before.conflating, prior: before}
 		c.lease.expiryMs = max(c.lease.expiryMs, m.nowMs+max(seconds, 1)*1000)
 		if renewed++; renewed == 1 || c.lease.expiryMs < earliestMs {
 			earliestMs = c.lease.expiryMs

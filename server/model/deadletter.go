@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +69,31 @@ func (m *Model) CompareLetters(queue, group string, got []Letter) error {
 		if want := known[i].shown(); got[i] != want {
 			return fmt.Errorf("dead letter %d: got %+v, want %+v", i, got[i], want)
 		}
+	}
+	return nil
+}
+
+// MeetLetters compares a list of all dead letters that was made while others were at work.
+// It may lack those on their way to disk, unless it is said to have all.
+func (m *Model) MeetLetters(got []Letter, all bool) error {
+	known := m.lettersOf("", "")
+	if all && len(got) != len(known) {
+		return fmt.Errorf("%d dead letters, want %d", len(got), len(known))
+	}
+	for _, g := range got {
+		i := slices.IndexFunc(known, func(l *letter) bool {
+			want := l.shown()
+			want.ID = cmp.Or(want.ID, g.ID)
+			if late := g.FailedMs - want.FailedMs; late > 0 && late <= stampMs {
+				want.FailedMs = g.FailedMs
+			}
+			return want == g
+		})
+		if i < 0 {
+			return fmt.Errorf("a dead letter from nowhere: %+v", g)
+		}
+		known[i].id, known[i].failedMs = g.ID, g.FailedMs
+		known = slices.Delete(known, i, i+1)
 	}
 	return nil
 }

@@ -12,6 +12,13 @@ func (m *Model) Seek(group, queue, partition string, toEnd bool, instantMs int64
 	if q == nil {
 		return 0
 	}
+	switch {
+	case partition != "*" || len(q.partitions) == 0:
+	case toEnd || instantMs > q.newest():
+		m.afterAll(q)
+	default:
+		q.floorMs = max(q.floorMs, instantMs)
+	}
 	for _, p := range sorted(q.partitions) {
 		if partition != "*" && p.name != partition {
 			continue

@@ -85,6 +85,7 @@ type queue struct {
 	// nothing for it yet, and so have a cursor there; and since it begins with the oldest
 	// message wherever it comes, it may count as having a place everywhere.
 	polled  bool
+	floorMs int64     // no message to come is older, see Model.afterAll
 	letters []*letter // oldest first
 }
 
@@ -112,6 +113,7 @@ type partition struct {
 	id        string // "" until an answer has told it
 	createdMs int64
 	messages  []*message // by offset; those below start are removed
+	sum       uint64     // of all messages
 	start     int64
 	cursors   map[string]*cursor // by group
 }
@@ -147,6 +149,8 @@ type lease struct {
 	expiryMs   int64
 	from, end  int64 // offsets, both inclusive
 	conflating bool
+	// prior is the batch as it was before, which a crash may bring back: see Crash.
+	prior *lease
 }
 
 // letter is a dead letter.
@@ -240,6 +244,21 @@ func (m *Model) messageByID(id string) (*partition, *message) {
 		}
 	}
 	return nil, nil
+}
+
+// stampMs is how much later than by the clock a message may be dated: an instant at which a
+// group begins is behind all messages before it, and those to come are not before it.
+const stampMs = 10
+
+// Stamp dates a message that has just been stored as the broker has.
+func (m *Model) Stamp(id string, atMs int64) error {
+	if _, msg := m.messageByID(id); msg != nil && msg.createdMs != atMs {
+		if late := atMs - msg.createdMs; late < 0 || late > stampMs {
+			return fmt.Errorf("message %s is of %d, stored at %d", id, atMs, msg.createdMs)
+		}
+		msg.createdMs = atMs
+	}
+	return nil
 }
 
 func (p *partition) end() int64 { return int64(len(p.messages)) }

@@ -27,6 +27,9 @@ type Pop struct {
 	FromMs           int64  // the instant that From spells, if it does
 	FromOK           bool
 	Conflation       bool
+	// Contended says that other requests were under way. A pop waits for none of them, so
+	// what they are at it may pass over, and what comes in meanwhile as well.
+	Contended bool
 }
 
 // Delivery is a message in the answer of a pop.
@@ -84,7 +87,7 @@ func (m *Model) Pop(r *Pop, got *PopAnswer) error {
 		}
 		rest, budget = rest[n:], budget-n
 	}
-	if budget > 0 && claims > 0 {
+	if budget > 0 && claims > 0 && !r.Contended {
 		return missed(offers)
 	}
 	return nil
@@ -179,7 +182,7 @@ func (m *Model) register(q *queue, group string, r *Pop) {
 	}
 	mode, instantMs := r.place()
 	if mode == modeNew {
-		instantMs = m.nowMs
+		instantMs = m.afterAll(q)
 	}
 	q.registered[group] = subscription{mode: mode, instantMs: instantMs, createdMs: m.nowMs, conflation: r.Conflation}
 }
@@ -256,6 +259,9 @@ func (m *Model) claim(r *Pop, group string, offers map[*partition]*offer, got []
 		want = want[len(want)-1:]
 	}
 	want = want[:min(len(want), budget)]
+	if r.Contended {
+		want = want[:min(len(want), ofOnePartition(got))]
+	}
 	for i, msg := range want {
 		if i >= len(got) {
 			return 0, fmt.Errorf("%s delivers %d messages, want %d", p, i, len(want))
@@ -266,6 +272,15 @@ func (m *Model) claim(r *Pop, group string, offers map[*partition]*offer, got []
 	}
 	m.hand(r, group, o, want[len(want)-1].offset, leaseID)
 	return len(want), nil
+}
+
+// ofOnePartition is how many messages at the front are of one partition.
+func ofOnePartition(got []Delivery) int {
+	n := slices.IndexFunc(got, func(d Delivery) bool { return d.PartitionID != got[0].PartitionID })
+	if n < 0 {
+		return len(got)
+	}
+	return n
 }
 
 // compare checks a delivered message and learns the partition's id from it.
@@ -312,6 +327,6 @@ func (m *Model) hand(r *Pop, group string, o *offer, end int64, leaseID string) 
 	}
 	c.lease = &lease{
 		id: leaseID, expiryMs: m.nowMs + seconds*1000, from: o.batch[0].offset, end: end,
-		conflating: o.p.conflates(group),
+		conflating: o.p.conflates(group), prior: c.lease,
 	}
 }

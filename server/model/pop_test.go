@@ -151,15 +151,20 @@ func (x *machine) sendPop(r *Pop, wait bool) error {
 			return err
 		}
 	}
-	got := PopAnswer{LeaseID: a.LeaseID, Conflation: a.Conflation, Conflict: a.Conflict}
 	for _, m := range a.Messages {
-		got.Messages = append(got.Messages, Delivery{
+		x.know(m.PartitionID)
+	}
+	return x.m.Pop(r, &PopAnswer{LeaseID: a.LeaseID, Conflation: a.Conflation, Conflict: a.Conflict, Messages: a.deliveries()})
+}
+
+func (a *popAnswer) deliveries() (all []Delivery) {
+	for _, m := range a.Messages {
+		all = append(all, Delivery{
 			ID: m.ID, Key: m.Key, Payload: string(m.Data), TraceID: *cmp.Or(m.TraceID, new(string)),
 			PartitionID: m.PartitionID, Partition: m.Partition, CreatedMs: millis(m.CreatedAt),
 		})
-		x.know(m.PartitionID)
 	}
-	return x.m.Pop(r, &got)
+	return all
 }
 
 // envelope checks what is around the messages of an answer.

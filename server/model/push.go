@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // Item is one message of a push.
 type Item struct {
@@ -98,8 +102,40 @@ func (m *Model) append(p *partition, it *Item, id, key string) error {
 	if _, other := m.messageByID(id); other != nil {
 		return fmt.Errorf("message id %s is that of another message, %q", id, other.key)
 	}
-	p.messages = append(p.messages, &message{
-		offset: p.end(), id: id, key: key, payload: it.Payload, traceID: it.TraceID, createdMs: m.nowMs,
-	})
+	m.store(p, it, id, key)
 	return nil
+}
+
+func (m *Model) store(p *partition, it *Item, id, key string) {
+	msg := &message{
+		offset: p.end(), id: id, key: key, payload: it.Payload, traceID: it.TraceID, createdMs: m.stamp(p),
+	}
+	p.messages = append(p.messages, msg)
+	p.sum = p.sum*31 + xxhash.Sum64String(id)
+}
+
+// stamp is the time of a message that is stored now: not before those in front of it, and
+// not before an instant at which a group of the queue begins.
+func (m *Model) stamp(p *partition) int64 {
+	ms := max(m.nowMs, p.queue.floorMs)
+	if n := len(p.messages); n > 0 {
+		ms = max(ms, p.messages[n-1].createdMs)
+	}
+	return ms
+}
+
+// afterAll returns an instant behind every message of a queue so far. Those to come are
+// not before it.
+func (m *Model) afterAll(q *queue) int64 {
+	q.floorMs = max(q.floorMs, m.nowMs, q.newest()+1)
+	return q.floorMs
+}
+
+func (q *queue) newest() (ms int64) {
+	for _, p := range q.partitions {
+		if n := len(p.messages); n > 0 {
+			ms = max(ms, p.messages[n-1].createdMs)
+		}
+	}
+	return ms
 }
