@@ -369,6 +369,9 @@ func (m *Model) apply(d *decision) {
 	d.c.commit(d.p, d.committed)
 	d.c.retries = d.retries
 	if d.released {
+		if d.committed >= d.c.lease.end {
+			d.c.attempt = 0 // the batch is done
+		}
 		d.c.lease = nil
 	}
 	if d.filed != nil {

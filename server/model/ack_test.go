@@ -321,7 +321,7 @@ func (x *machine) replay(t *rapid.T) error {
 	}
 	x.note("%s:%s to %s/%s", short(partitionID), short(key), queue, partition)
 	got, err := x.sendReplay(path, body)
-	if err != nil {
+	if err != nil || x.m.PushMaintenance {
 		return err
 	}
 	if byID {
@@ -330,9 +330,14 @@ func (x *machine) replay(t *rapid.T) error {
 	return x.m.ReplayAt(partitionID, key, got)
 }
 
-// sendReplay returns nil for a dead letter that does not exist.
+// sendReplay returns nil for a dead letter that does not exist, and for any while pushes are
+// spooled.
 func (x *machine) sendReplay(path string, body any) (*Replay, error) {
 	var a replayAnswer
+	if x.m.PushMaintenance {
+		_, err := x.w.fetch("POST", path, body, &a, 503, 404)
+		return nil, err
+	}
 	status, err := x.w.fetch("POST", path, body, &a, 200, 404)
 	if err != nil || status == 404 {
 		return nil, err

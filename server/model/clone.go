@@ -9,11 +9,13 @@ import (
 // Clone returns a model that goes its own way from here. What never changes is shared;
 // that a message outlives the ack window is not told to clones.
 func (m *Model) Clone() *Model {
-	to := &Model{RoughBacklog: m.RoughBacklog, nowMs: m.nowMs, queues: make(map[string]*queue, len(m.queues))}
+	to := *m
+	to.queues = make(map[string]*queue, len(m.queues))
+	to.spool = slices.Clip(m.spool)
 	for name, q := range m.queues {
 		to.queues[name] = q.clone()
 	}
-	return to
+	return &to
 }
 
 func (q *queue) clone() *queue {
@@ -43,7 +45,8 @@ func (q *queue) clone() *queue {
 // Fingerprint is the same for models that will say the same from here on.
 func (m *Model) Fingerprint() string {
 	b := make(print, 0, 1024)
-	b.numbers(m.nowMs)
+	b.numbers(m.nowMs, int64(len(m.spool)))
+	b.flags(m.PushMaintenance, m.PopMaintenance)
 	for _, q := range sorted(m.queues) {
 		b.texts(q.name, q.id)
 		b.numbers(q.createdMs, q.floorMs)
@@ -70,7 +73,7 @@ func (m *Model) Fingerprint() string {
 func (o *Options) print(b *print) {
 	b.texts(o.Namespace, o.Task)
 	b.numbers(o.LeaseTime, o.RetryLimit, o.DedupWindowSeconds, o.DelayedProcessing, o.WindowBuffer,
-		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds)
+		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MinPopWaitTime)
 	b.flags(o.DeadLetterQueue, o.DLQAfterMaxRetries, o.RetentionEnabled)
 }
 
@@ -86,7 +89,7 @@ func (p *partition) print(b *print, groups []string) {
 			continue
 		}
 		b.texts(g)
-		b.numbers(c.committed, c.retries, c.seal)
+		b.numbers(c.committed, c.retries, c.attempt, c.attemptStart, c.seal)
 		b.flags(c.implied, c.unsure)
 		for l := c.lease; l != nil; l = l.prior {
 			b.texts(l.id)

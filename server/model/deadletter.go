@@ -175,12 +175,13 @@ func (m *Model) replay(l *letter, queue, partition string, got *Replay) error {
 	if err := learn(&l.id, got.LetterID); err != nil {
 		return fmt.Errorf("id of the dead letter of %q: %w", l.key, err)
 	}
+	m.batches++
 	it := Item{Queue: queue, Partition: partition, Key: "dlq:" + l.id, Payload: l.payload, TraceID: l.traceID}
 	p := m.ensurePartition(m.ensureQueue(queue, implied), partition)
 	found := m.original(p, it.Key, &got.As) != ""
 	want := Replay{
 		LetterID: l.id, Key: l.key, Group: l.group, Queue: queue, Partition: partition, Removed: !found,
-		As: PushResult{MessageID: got.As.MessageID, Key: it.Key, Queue: queue, Status: "queued"},
+		As: PushResult{MessageID: got.As.MessageID, Key: it.Key, Queue: queue, Status: "queued", Offset: got.As.Offset},
 	}
 	if found {
 		want.As.Status, want.As.MessageID = "duplicate", nilUUID

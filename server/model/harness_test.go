@@ -32,6 +32,7 @@ type world struct {
 	dirs int
 
 	options broker.Options
+	serves  server.Options
 	nowMs   atomic.Int64
 
 	broker *broker.Broker
@@ -79,7 +80,9 @@ func (w *world) start() error {
 		return fmt.Errorf("open broker: %w", err)
 	}
 	w.broker, w.served = b, make(chan error, 1)
-	w.server = server.New(server.Options{Broker: b, Logger: zerolog.Nop()})
+	o := w.serves
+	o.Broker, o.Logger = b, zerolog.Nop()
+	w.server = server.New(o)
 	ln := fasthttputil.NewInmemoryListener()
 	s, served := w.server, w.served
 	go func() { served <- s.Serve(ln) }() // ended by stop

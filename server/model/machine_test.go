@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type machine struct {
 
 	history []string
 	failed  bool            // it ends with a disagreement
+	over    bool            // it ends, since nothing will tell what the broker has done
 	line    strings.Builder // of the operation in progress
 
 	payloads   int
@@ -48,6 +50,7 @@ var operations = []operation{
 	{"letters", 4, (*machine).listLetters},
 	{"remove letters", 1, (*machine).removeLetters},
 	{"replay", 3, (*machine).replay},
+	{"maintenance", 2, (*machine).maintenance},
 	{"restart", 1, (*machine).restart},
 	{"crash", 1, (*machine).crash},
 }
@@ -69,6 +72,8 @@ func weighted(ops []operation) (names []string) {
 func newMachine(t *rapid.T) (*machine, error) {
 	x := &machine{w: newWorld(t), m: &Model{}}
 	x.w.options.CheckpointBytes = x.checkpointBytes(t)
+	x.w.serves.DeliveryDetails = rapid.Bool().Draw(t, "details")
+	x.w.serves.DefaultSubscriptionMode = rapid.SampledFrom([]string{"all", "all", "new"}).Draw(t, "default mode")
 	retention := x.w.retainsOnlyAtOpen()
 	if err := x.w.start(); err != nil {
 		return x, err
@@ -87,6 +92,9 @@ func (x *machine) checkpointBytes(t *rapid.T) int64 {
 
 // step does one operation. The clock moves on before each.
 func (x *machine) step(t *rapid.T) {
+	if x.over {
+		return
+	}
 	ops := slices.Concat(operations, x.features.operations())
 	name := rapid.SampledFrom(weighted(ops)).Draw(t, "operation")
 	o := ops[slices.IndexFunc(ops, func(o operation) bool { return o.name == name })]
@@ -129,6 +137,12 @@ func (x *machine) note(format string, args ...any) { fmt.Fprintf(&x.line, " "+fo
 // audit ends a history: every number, every dead letter, and every message once more, by
 // a group that is new.
 func (x *machine) audit(t *rapid.T) {
+	x.do(t, operation{name: "final switch", run: func(x *machine, _ *rapid.T) error {
+		return errors.Join(x.switchPops(false), x.switchPushes(false))
+	}})
+	if x.over {
+		return
+	}
 	x.do(t, operation{name: "final inspect", run: func(x *machine, _ *rapid.T) error { return x.inspectAll() }})
 	x.do(t, operation{name: "final letters", run: func(x *machine, _ *rapid.T) error { return x.compareLetters("", "") }})
 	for _, q := range queueNames {
@@ -136,7 +150,7 @@ func (x *machine) audit(t *rapid.T) {
 			continue
 		}
 		x.do(t, operation{name: "final pop", run: func(x *machine, _ *rapid.T) error {
-			return x.sendPop(&Pop{Queue: q, Group: "audit", Batch: 1_000_000}, false)
+			return x.sendPop(&Pop{Queue: q, Group: "audit", Mode: "all", Batch: 1_000_000}, false)
 		}})
 	}
 }

@@ -17,8 +17,13 @@ type Model struct {
 	// not come to it yet, wherever the group's subscription begins.
 	RoughBacklog bool
 
-	nowMs  int64
-	queues map[string]*queue
+	// With the one pushes are spooled, with the other pops are empty.
+	PushMaintenance, PopMaintenance bool
+
+	nowMs   int64
+	queues  map[string]*queue
+	batches int // stored so far
+	spool   []spooled
 }
 
 // Tick sets the clock, in Unix milliseconds. It moves on between any two operations, so
@@ -49,6 +54,7 @@ type Options struct {
 	RetentionSeconds          int64  `json:"retentionSeconds"`
 	CompletedRetentionSeconds int64  `json:"completedRetentionSeconds"`
 	MaxWaitTimeSeconds        int64  `json:"maxWaitTimeSeconds"`
+	MinPopWaitTime            int64  `json:"minPopWaitTime"`
 }
 
 // configured are the options of a configure call that names none.
@@ -125,6 +131,7 @@ type message struct {
 	payload   string
 	traceID   string
 	createdMs int64
+	batch     int // that it was stored in
 	// outlived says that its key was once too old for the ack index. The broker may have
 	// forgotten it, and need not find it again when the window grows later.
 	outlived bool
@@ -135,7 +142,9 @@ type cursor struct {
 	committed int64
 	lease     *lease // the batch that was handed out and not released, expired or not
 	retries   int64
-	consumed  int64 // messages passed by acks
+	// attempt counts the batches that have been handed out from attemptStart on.
+	attempt, attemptStart int64
+	consumed              int64 // messages passed by acks
 	// implied says that nothing has touched it: it follows from the subscription.
 	implied bool
 	// unsure says that the broker may not have it: see queue.polled.

@@ -41,6 +41,9 @@ type Delivery struct {
 	PartitionID string
 	Partition   string
 	CreatedMs   int64
+	// Of a broker that tells them; the attempt is 0 with one that does not.
+	Offset  int64
+	Attempt int64
 }
 
 // PopAnswer is the answer of a pop; the zero value is the one with nothing in it.
@@ -66,6 +69,9 @@ type offer struct {
 // Pop compares the answer of a pop and takes over what it chose: the partitions, and the
 // lease id.
 func (m *Model) Pop(r *Pop, got *PopAnswer) error {
+	if m.PopMaintenance {
+		return compareClosed(r, got)
+	}
 	group := cmp.Or(r.Group, QueueMode)
 	offers := map[*partition]*offer{}
 	for _, p := range m.reach(r, group) {
@@ -89,6 +95,15 @@ func (m *Model) Pop(r *Pop, got *PopAnswer) error {
 	}
 	if budget > 0 && claims > 0 && !r.Contended {
 		return missed(offers)
+	}
+	return nil
+}
+
+// compareClosed compares the answer of a pop that finds the door closed. It touches nothing,
+// and says of conflation that it is known.
+func compareClosed(r *Pop, got *PopAnswer) error {
+	if len(got.Messages) > 0 || got.Conflation != r.Conflation || got.Conflict {
+		return fmt.Errorf("under pop maintenance: got %+v", *got)
 	}
 	return nil
 }
@@ -266,7 +281,7 @@ func (m *Model) claim(r *Pop, group string, offers map[*partition]*offer, got []
 		if i >= len(got) {
 			return 0, fmt.Errorf("%s delivers %d messages, want %d", p, i, len(want))
 		}
-		if err := p.compare(msg, &got[i]); err != nil {
+		if err := p.compare(msg, o.attempt(r), &got[i]); err != nil {
 			return 0, err
 		}
 	}
@@ -284,13 +299,16 @@ func ofOnePartition(got []Delivery) int {
 }
 
 // compare checks a delivered message and learns the partition's id from it.
-func (p *partition) compare(msg *message, got *Delivery) error {
+func (p *partition) compare(msg *message, attempt int64, got *Delivery) error {
 	if err := learn(&p.id, got.PartitionID); err != nil {
 		return fmt.Errorf("id of partition %s: %w", p, err)
 	}
 	want := Delivery{
 		ID: msg.id, Key: msg.key, Payload: msg.payload, TraceID: msg.traceID,
 		PartitionID: p.id, Partition: p.name, CreatedMs: msg.createdMs,
+	}
+	if got.Attempt != 0 {
+		want.Offset, want.Attempt = msg.offset, attempt
 	}
 	if *got != want {
 		return fmt.Errorf("%s delivers %+v, want %+v", p, *got, want)
@@ -309,6 +327,15 @@ func learn(known *string, got string) error {
 	return nil
 }
 
+// attempt is how often the batch will have been handed out. What is acknowledged with that
+// is so once.
+func (o *offer) attempt(r *Pop) int64 {
+	if r.AutoAck || o.c.attempt == 0 || o.c.attemptStart != o.batch[0].offset {
+		return 1
+	}
+	return o.c.attempt + 1
+}
+
 // hand gives the messages up to end out.
 func (m *Model) hand(r *Pop, group string, o *offer, end int64, leaseID string) {
 	c := o.c
@@ -318,6 +345,7 @@ func (m *Model) hand(r *Pop, group string, o *offer, end int64, leaseID string) 
 		c.commit(o.p, end)
 		return
 	}
+	c.attempt, c.attemptStart = o.attempt(r), o.batch[0].offset
 	seconds := int64(r.LeaseSeconds)
 	if seconds <= 0 {
 		seconds = o.p.queue.options.LeaseTime

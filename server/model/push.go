@@ -20,8 +20,12 @@ type PushResult struct {
 	MessageID string
 	Key       string
 	Queue     string
-	Status    string // queued or duplicate
+	Status    string // queued, duplicate, or buffered
+	Offset    int64  // NoOffset from a broker that does not tell
 }
+
+// NoOffset stands for an offset that an answer does not tell.
+const NoOffset = -1
 
 const nilUUID = "00000000-0000-0000-0000-000000000000"
 
@@ -30,6 +34,10 @@ func (m *Model) Push(items []Item, got []PushResult) error {
 	if len(got) != len(items) {
 		return fmt.Errorf("%d results for %d items", len(got), len(items))
 	}
+	if m.PushMaintenance {
+		return m.buffer(items, got)
+	}
+	m.batches++
 	leaders := map[[3]string]string{} // message ids of this call, by queue, partition and key
 	for i := range items {
 		if err := m.pushItem(&items[i], &got[i], leaders); err != nil {
@@ -41,7 +49,10 @@ func (m *Model) Push(items []Item, got []PushResult) error {
 
 func (m *Model) pushItem(it *Item, got *PushResult, leaders map[[3]string]string) error {
 	p := m.ensurePartition(m.ensureQueue(it.Queue, implied), it.Partition)
-	want := PushResult{MessageID: got.MessageID, Key: it.Key, Queue: it.Queue, Status: "queued"}
+	want := PushResult{MessageID: got.MessageID, Key: it.Key, Queue: it.Queue, Status: "queued", Offset: got.Offset}
+	if got.Offset != NoOffset {
+		want.Offset = p.end()
+	}
 	if it.Key == "" {
 		want.Key = got.MessageID
 	}
@@ -54,6 +65,9 @@ func (m *Model) pushItem(it *Item, got *PushResult, leaders map[[3]string]string
 	}
 	if original != "" {
 		want.Status, want.MessageID = "duplicate", original
+		if o := got.Offset; o >= 0 && o < p.end() && p.messages[o].key == it.Key {
+			want.Offset = o // which of several is told by the id
+		}
 	}
 	if *got != want {
 		return fmt.Errorf("got %+v, want %+v", *got, want)
@@ -108,7 +122,7 @@ func (m *Model) append(p *partition, it *Item, id, key string) error {
 
 func (m *Model) store(p *partition, it *Item, id, key string) {
 	msg := &message{
-		offset: p.end(), id: id, key: key, payload: it.Payload, traceID: it.TraceID, createdMs: m.stamp(p),
+		offset: p.end(), id: id, key: key, payload: it.Payload, traceID: it.TraceID, createdMs: m.stamp(p), batch: m.batches,
 	}
 	p.messages = append(p.messages, msg)
 	p.sum = p.sum*31 + xxhash.Sum64String(id)

@@ -56,11 +56,10 @@ func (p *partition) slowest() int64 {
 	return lowest
 }
 
-// wholeBatches moves an offset back to where a batch begins. The messages of a batch
-// share their time, and no two batches do.
+// wholeBatches moves an offset back to where a batch begins.
 func (p *partition) wholeBatches(offset int64) int64 {
 	offset = max(offset, p.start)
-	for offset > p.start && offset < p.end() && p.messages[offset-1].createdMs == p.messages[offset].createdMs {
+	for offset > p.start && offset < p.end() && p.messages[offset-1].batch == p.messages[offset].batch {
 		offset--
 	}
 	return offset
