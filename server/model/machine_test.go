@@ -25,6 +25,8 @@ type machine struct {
 	partitions []string // every partition id so far, those of deleted queues included
 	features   features
 
+	restarts, crashes int
+
 	next *operation // what looks at a deadline that was just reached
 }
 
@@ -51,6 +53,7 @@ var operations = []operation{
 	{"remove letters", 1, (*machine).removeLetters},
 	{"replay", 3, (*machine).replay},
 	{"maintenance", 2, (*machine).maintenance},
+	{"checkpoint", 1, func(x *machine, _ *rapid.T) error { return x.file() }},
 	{"restart", 1, (*machine).restart},
 	{"crash", 1, (*machine).crash},
 }
@@ -202,6 +205,7 @@ func (x *machine) anyMessage(t *rapid.T) *message {
 }
 
 func (x *machine) restart(t *rapid.T) error {
+	x.restarts++
 	x.w.options.CheckpointBytes = x.checkpointBytes(t)
 	if err := x.w.restart(); err != nil {
 		return err
@@ -216,6 +220,11 @@ func (x *machine) retain() error {
 	if !x.features.retention || !x.m.Retain() {
 		return nil
 	}
+	return x.file()
+}
+
+// file has the broker file everything.
+func (x *machine) file() error {
 	before, err := x.w.generations()
 	if err != nil {
 		return err
@@ -235,8 +244,31 @@ func (x *machine) retain() error {
 	}
 }
 
+// retainNow lets the rules apply while the broker serves, and sees what they have dropped.
+func (x *machine) retainNow(*rapid.T) error {
+	x.w.broker.Retain()
+	for _, q := range sorted(x.m.queues) {
+		var d queueDetail
+		if _, err := x.w.fetch("GET", "/api/v1/resources/queues/"+q.name, nil, &d, 200); err != nil {
+			return err
+		}
+		for _, got := range d.Partitions {
+			start := int64(0)
+			if p := q.partitions[got.Name]; p != nil {
+				start = p.end() - got.Stats.Total
+			}
+			x.note("%s/%s from %d;", q.name, got.Name, start)
+			if err := x.m.Dropped(q.name, got.Name, start); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // crash loses nothing: whatever was done is on disk before.
 func (x *machine) crash(t *rapid.T) error {
+	x.crashes++
 	if err := x.barrier(); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 )
 
@@ -82,9 +82,9 @@ func (m *Model) Pop(r *Pop, got *PopAnswer) error {
 	if err := m.compareEcho(r, group, got); err != nil {
 		return err
 	}
-	budget, claims := max(r.Batch, 1), m.claims(r, group)
-	for rest := got.Messages; len(rest) > 0; claims-- {
-		if claims == 0 {
+	budget, claimed := max(r.Batch, 1), 0
+	for rest := got.Messages; len(rest) > 0; claimed++ {
+		if p, _ := m.messageByID(rest[0].ID); p != nil && !r.mayClaim(p, group, claimed) {
 			return fmt.Errorf("%q is of one partition too many", rest[0].Key)
 		}
 		n, err := m.claim(r, group, offers, rest, budget, got.LeaseID)
@@ -93,10 +93,11 @@ func (m *Model) Pop(r *Pop, got *PopAnswer) error {
 		}
 		rest, budget = rest[n:], budget-n
 	}
-	if budget > 0 && claims > 0 && !r.Contended {
-		return missed(offers)
+	if budget == 0 || r.Contended {
+		return nil
 	}
-	return nil
+	maps.DeleteFunc(offers, func(p *partition, _ *offer) bool { return !r.mayClaim(p, group, claimed) })
+	return missed(offers)
 }
 
 // compareClosed compares the answer of a pop that finds the door closed. It touches nothing,
@@ -108,17 +109,16 @@ func compareClosed(r *Pop, got *PopAnswer) error {
 	return nil
 }
 
-// claims is how many partitions the call may claim.
-func (m *Model) claims(r *Pop, group string) int {
+// mayClaim reports whether a call that has claimed so many partitions may claim p as well. A
+// group that conflates is bounded by the batch alone where the request does not say.
+func (r *Pop) mayClaim(p *partition, group string, claimed int) bool {
 	switch {
 	case r.Pinned:
-		return 1
-	case r.Partitions > 0:
-		return r.Partitions
-	case r.PartitionsAbsent && !slices.Contains(m.policies(r, group), true):
-		return 1
+		return claimed == 0
+	case r.PartitionsAbsent:
+		return claimed == 0 || p.conflates(group)
 	}
-	return math.MaxInt
+	return r.Partitions <= 0 || claimed < r.Partitions
 }
 
 // missed complains of a partition that had something, when there was room for more.

@@ -1,18 +1,38 @@
 package model
 
+import "fmt"
+
 // Retain drops what the rules of every queue let go by now, as a broker does that opens
 // its directory, before it serves. It reports whether there was anything.
 func (m *Model) Retain() (dropped bool) {
 	for _, p := range m.partitions() {
 		start := m.cut(p)
-		for _, msg := range p.messages[p.start:start] {
-			// The broker tells by the message that it has minted an id.
-			msg.outlived = msg.outlived || msg.key == msg.id
-		}
 		dropped = dropped || start > p.start
-		p.start = start
+		p.drop(start)
 	}
 	return dropped
+}
+
+func (p *partition) drop(start int64) {
+	for _, msg := range p.messages[p.start:start] {
+		// The broker tells by the message that it has minted an id.
+		msg.outlived = msg.outlived || msg.key == msg.id
+	}
+	p.start = start
+}
+
+// Dropped takes over where a partition starts after a cycle of the retainer. That need not
+// look at every partition at once, but drops whole batches, and nothing that the rules keep.
+func (m *Model) Dropped(queue, partition string, start int64) error {
+	p := m.partitionNamed(queue, partition)
+	if p == nil {
+		return fmt.Errorf("partition %q of %s was never made", partition, queue)
+	}
+	if most := m.cut(p); start < p.start || start > most || p.wholeBatches(start) != start {
+		return fmt.Errorf("%s starts at %d, may at whole batches from %d to %d", p, start, p.start, most)
+	}
+	p.drop(start)
+	return nil
 }
 
 // cut returns where a partition should start by now: whole batches go from the front, as

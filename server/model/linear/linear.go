@@ -112,7 +112,7 @@ type node struct {
 
 // from goes on from a state after which epoch crashes are done.
 func (s *search[S]) from(state S, fingerprint string, epoch int) bool {
-	at := node{s.set(), maphash.String(s.seed, fingerprint)}
+	at := node{s.set(epoch), maphash.String(s.seed, fingerprint)}
 	if s.dead[at] || len(s.dead) >= s.limit {
 		return false
 	}
@@ -207,12 +207,13 @@ func (s *search[S]) candidates(epoch int) (list []int, finished bool) {
 	return append(list, lost...), first == math.MaxInt64
 }
 
-// set spells the done steps.
-func (s *search[S]) set() string {
+// set spells the done steps. What was lost before a crash that is done counts as done: it
+// makes no difference any more.
+func (s *search[S]) set(epoch int) string {
 	b := make([]byte, 0, len(s.done)/8+8)
 	var word uint64
 	for i, done := range s.done {
-		if done {
+		if done || s.steps[i].Lost && s.steps[i].Epoch < epoch {
 			word |= 1 << (i % 64)
 		}
 		if i%64 == 63 || i == len(s.done)-1 {
