@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // spooled is an item that push maintenance holds back.
 type spooled struct {
@@ -11,6 +15,8 @@ type spooled struct {
 // buffer spools items and compares the answer. An item that repeats the key of an earlier
 // one has its fate, and its id.
 func (m *Model) buffer(items []Item, got []PushResult) error {
+	first := map[[2]string]int{} // of each partition, whose items are spooled together
+	from := len(m.spool)
 	leaders := map[[3]string]string{}
 	for i, it := range items {
 		want := PushResult{MessageID: got[i].MessageID, Key: it.Key, Queue: it.Queue, Status: "buffered", Offset: NoOffset}
@@ -32,8 +38,14 @@ func (m *Model) buffer(items []Item, got []PushResult) error {
 		if m.known(want.MessageID) {
 			return fmt.Errorf("item %d: id %s is that of another message", i, want.MessageID)
 		}
+		if _, ok := first[[2]string{it.Queue, it.Partition}]; !ok {
+			first[[2]string{it.Queue, it.Partition}] = i
+		}
 		m.spool = append(m.spool, spooled{it, want.MessageID})
 	}
+	slices.SortStableFunc(m.spool[from:], func(a, b spooled) int {
+		return cmp.Compare(first[[2]string{a.Queue, a.Partition}], first[[2]string{b.Queue, b.Partition}])
+	})
 	return nil
 }
 
