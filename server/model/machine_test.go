@@ -217,8 +217,12 @@ func (x *machine) restart(t *rapid.T) error {
 // then but with the next checkpoint: without one, what was dropped comes back if the
 // directory is opened again when the rule is gone.
 func (x *machine) retain() error {
-	if !x.features.retention || !x.m.Retain() {
+	if !x.features.retention {
 		return nil
+	}
+	dropped := x.m.Retain()
+	if err := x.learnStarts(); err != nil || !dropped {
+		return err
 	}
 	return x.file()
 }
@@ -247,7 +251,15 @@ func (x *machine) file() error {
 // retainNow lets the rules apply while the broker serves, and sees what they have dropped.
 func (x *machine) retainNow(*rapid.T) error {
 	x.w.broker.Retain()
+	return x.learnStarts()
+}
+
+// learnStarts asks where partitions start that need not start there.
+func (x *machine) learnStarts() error {
 	for _, q := range sorted(x.m.queues) {
+		if !x.m.mayDrop(q) {
+			continue
+		}
 		var d queueDetail
 		if _, err := x.w.fetch("GET", "/api/v1/resources/queues/"+q.name, nil, &d, 200); err != nil {
 			return err
