@@ -10,7 +10,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
-.PHONY: run build test race lint fuzz model crash demo bench bench-quick bench-compare cover tidy-check clean
+.PHONY: run build test race lint fuzz model histories crash demo bench bench-quick bench-compare cover tidy-check clean
 
 run: build
 	@./bin/skep serve & pid=$$!; \
@@ -39,14 +39,22 @@ fuzz:
 	  done; \
 	done
 
-# make model HISTORIES=20000 compares the broker with its model for longer. A failure is
-# told by its seed: make model SEED=42.
+# make model HISTORIES=20000 compares the broker with its model for longer, and make model
+# DURATION=1h for as long. A failure is told by its seed: make model SEED=42 HISTORIES=1.
 HISTORIES ?= 5000
 SEED      ?= 0
+DURATION  ?= 0s
 model:
 	@seed=$(SEED); [ $$seed -ne 0 ] || seed=$$(date +%s); \
-	echo "$(HISTORIES) histories from seed $$seed"; \
-	$(GO) test -count=1 -timeout 0 ./server/model -v -rapid.checks=$(HISTORIES) -rapid.steps=200 -rapid.seed=$$seed
+	echo "histories from seed $$seed"; \
+	$(GO) test -count=1 -timeout 0 ./server/model -run '^TestModel' -v -model.duration=$(DURATION) \
+	  -rapid.checks=$(HISTORIES) -rapid.steps=200 -rapid.seed=$$seed
+
+# make histories DURATION=1h lets clients contend, and checks that what they saw is
+# linearizable.
+histories: DURATION := $(if $(filter 0s,$(DURATION)),5m,$(DURATION))
+histories:
+	$(GO) test -count=1 -timeout 0 ./server/model -run '^TestConcurrentHistories' -v -contest.duration=$(DURATION) -contest.seed=$(SEED)
 
 ROUNDS ?= 40
 crash: build

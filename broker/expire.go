@@ -137,7 +137,8 @@ func (b *Broker) dueGroup(p *partition, group uint32, now int64) *group {
 // Extend moves the deadline of every live lease that leaseID holds to seconds from now,
 // never back, and returns how many there were and the earliest new deadline. An unknown,
 // expired or released lease is none. Nobody waits for the disk: losing an extension in a
-// crash means redelivery, no more.
+// crash means redelivery, no more. But that there is none may rest on what a power cut could
+// undo, and is answered when that is on disk.
 func (b *Broker) Extend(t Tenant, leaseID string, seconds int64) (renewed int, earliest time.Time, err error) {
 	if err := b.journal.Err(); err != nil {
 		return 0, time.Time{}, b.storageError(err)
@@ -146,15 +147,14 @@ func (b *Broker) Extend(t Tenant, leaseID string, seconds int64) (renewed int, e
 	if err != nil {
 		return 0, time.Time{}, nil
 	}
-	now := b.clock.mono()
-	deadline := now + min(max(seconds, 1), maxLeaseSeconds)*1000
+	lasts := min(max(seconds, 1), maxLeaseSeconds) * 1000
 	first := int64(0)
 	for _, k := range b.leases.Keys(id, nil) {
 		p := b.partitions.get(k.Partition)
 		if p == nil || p.queue.tenant != t {
 			continue
 		}
-		if d := b.extend(p, k.Group, id, now, deadline); d > 0 {
+		if d := b.extend(p, k.Group, id, lasts); d > 0 {
 			renewed++
 			if first == 0 || d < first {
 				first = d
@@ -162,14 +162,16 @@ func (b *Broker) Extend(t Tenant, leaseID string, seconds int64) (renewed int, e
 		}
 	}
 	if renewed == 0 {
-		return 0, time.Time{}, nil
+		return 0, time.Time{}, b.rested(nil)
 	}
 	return renewed, time.UnixMilli(b.clock.wallOf(first)).UTC(), nil
 }
 
-func (b *Broker) extend(p *partition, group uint32, id uuid.UUID, now, deadline int64) int64 {
+func (b *Broker) extend(p *partition, group uint32, id uuid.UUID, lastsMs int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := b.clock.mono() // under the lock: who has seen the lease end is not contradicted
+	deadline := now + lastsMs
 	for c := p.cursors; c != nil; c = c.next {
 		if c.group.number != group || c.lease == nil || c.lease.id != id || !c.live(now) {
 			continue

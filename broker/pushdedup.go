@@ -201,7 +201,7 @@ func (s *pushState) settleStored(b *Broker, batch *pushBatch, p *partition, base
 			r.MessageID = s.drained.id(i)
 		}
 		if r.Minted && s.drained != nil {
-			s.hashes[i] = b.ids.Hash(p.number, announcedKey(r.MessageID))
+			s.hashes[i] = b.ids.Hash(p.number, appendUUID(nil, r.MessageID))
 		}
 		if !r.Minted || s.drained != nil {
 			b.ids.Add(s.hashes[i], offset, stamp)

@@ -222,8 +222,12 @@ func (f *finder) offsetsOf(id string, since int64) (found []int64, err error) {
 	if ok {
 		found = append(found, o) // and perhaps it was pushed again, with deduplication off
 	}
-	if o, ok, err := f.announcedOffset(id, since); err != nil || ok {
-		return []int64{o}, err
+	o, ok, err = f.announcedOffset(id, since)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		found = append(found, o)
 	}
 	candidates, err := f.b.ids.LookupSince(f.b.ids.Hash(f.v.number, []byte(id)), since, nil)
 	if err != nil {

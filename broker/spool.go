@@ -136,17 +136,12 @@ func spoolBytes(items []PushItem, sub []byte) (n int) {
 	return n
 }
 
-// announcedKey is the text by which the index of transaction ids knows a message without
-// one of its own whose id does not tell its offset. No transaction id is equal to it:
-// those are valid UTF-8.
-func announcedKey(id uuid.UUID) []byte {
-	return append([]byte{0xff}, id[:]...)
-}
-
-// indexKey returns what the index of transaction ids knows a message by; nil: nothing.
+// indexKey returns what the index of transaction ids knows a message by; nil: nothing. A
+// minted id that was announced before its message was stored does not tell the offset, so
+// it is there as if the producer had chosen it.
 func indexKey(m *segment.Message) []byte {
 	if m.TransactionID == nil && m.ID != (uuid.UUID{}) {
-		return announcedKey(m.ID)
+		return appendUUID(nil, m.ID)
 	}
 	return m.TransactionID
 }
@@ -158,7 +153,7 @@ func (f *finder) announcedOffset(text string, since int64) (offset int64, ok boo
 	if err != nil || len(text) != 36 {
 		return 0, false, nil
 	}
-	candidates, err := f.b.ids.LookupSince(f.b.ids.Hash(f.v.number, announcedKey(id)), since, nil)
+	candidates, err := f.b.ids.LookupSince(f.b.ids.Hash(f.v.number, appendUUID(nil, id)), since, nil)
 	if err != nil {
 		return 0, false, err
 	}

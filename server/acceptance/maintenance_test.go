@@ -211,8 +211,11 @@ func TestM706MintedWhenBuffered(t *testing.T) {
 			below := p.Messages[0].as("completed")
 			below.LeaseID = ""
 			w.noop(w.ack("", below))
-			// The id is no key: pushed as one, it is new.
-			w.queued(item{Queue: "q", Partition: "p", TransactionID: told[0].MessageID, Payload: json.RawMessage("2")})
+			// It is the key that was used: who pushes the message again sends it along.
+			again := w.push(msg("q", "p", told[0].TransactionID))
+			if again[0].Status != "duplicate" || again[0].MessageID != told[0].MessageID {
+				t.Errorf("pushed again: %+v, want a duplicate of %s", again[0], told[0].MessageID)
+			}
 		})
 	}
 }

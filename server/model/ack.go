@@ -90,6 +90,9 @@ func (m *Model) decideAs(group string, acks []Ack, got []AckResult) (*decision, 
 	if c.committed < d.p.start {
 		// Among messages that are removed one place is as good as another.
 		places = append(places, c.seal, d.p.start-1, -1)
+		if c.lease != nil {
+			places = append(places, c.lease.from-1) // where they began when it was handed out
+		}
 	}
 	for _, committed := range places {
 		before := c.committed
@@ -366,6 +369,9 @@ func (m *Model) apply(d *decision) {
 	d.c.commit(d.p, d.committed)
 	d.c.retries = d.retries
 	if d.released {
+		if d.committed >= d.c.lease.end {
+			d.c.attempt = 0 // the batch is done
+		}
 		d.c.lease = nil
 	}
 	if d.filed != nil {
@@ -377,6 +383,8 @@ func (m *Model) apply(d *decision) {
 // It returns how many there are and the earliest end, in Unix milliseconds.
 func (m *Model) Extend(leaseID string, seconds int64) (renewed int, earliestMs int64) {
 	for _, c := range m.holders(leaseID) {
+		before := c.lease
+		c.lease = &lease{id: leaseID, expiryMs: before.expiryMs, from: before.from, end: before.end, conflating: before.conflating, prior: before}
 		c.lease.expiryMs = max(c.lease.expiryMs, m.nowMs+max(seconds, 1)*1000)
 		if renewed++; renewed == 1 || c.lease.expiryMs < earliestMs {
 			earliestMs = c.lease.expiryMs

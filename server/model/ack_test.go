@@ -173,7 +173,11 @@ func (x *machine) nameAck(a *Ack) string {
 }
 
 func (x *machine) showAck(a *Ack, r *AckResult) string {
-	s := x.nameAck(a) + " ="
+	return x.nameAck(a) + " " + showResult(r)
+}
+
+func showResult(r *AckResult) string {
+	s := "="
 	switch {
 	case r.Error != "":
 		s += r.Error[:min(len(r.Error), 15)]
@@ -240,10 +244,7 @@ func (x *machine) listLetters(t *rapid.T) error {
 
 func (x *machine) compareLetters(queue, group string) error {
 	x.note("of %q by %q", queue, group)
-	var list struct {
-		Messages []letterAnswer `json:"messages"`
-		Total    int            `json:"total"`
-	}
+	var list letterList
 	if _, err := x.w.fetch("GET", "/api/v1/dlq?limit=1000&queue="+queue+"&consumerGroup="+group, nil, &list, 200); err != nil {
 		return err
 	}
@@ -251,15 +252,23 @@ func (x *machine) compareLetters(queue, group string) error {
 		return fmt.Errorf("total %d of %d", list.Total, len(list.Messages))
 	}
 	x.note("(%d)", list.Total)
-	var got []Letter
+	return x.m.CompareLetters(queue, group, list.letters())
+}
+
+type letterList struct {
+	Messages []letterAnswer `json:"messages"`
+	Total    int            `json:"total"`
+}
+
+func (list *letterList) letters() (all []Letter) {
 	for _, l := range list.Messages {
-		got = append(got, Letter{
+		all = append(all, Letter{
 			ID: l.ID, Key: l.Key, PartitionID: l.PartitionID, Queue: l.Queue, Partition: l.Partition,
 			Group: l.Group, Error: l.Error, RetryCount: l.RetryCount, Payload: fmt.Sprintf("%q", l.Data),
 			CreatedMs: millis(l.CreatedAt), FailedMs: millis(l.FailedAt),
 		})
 	}
-	return x.m.CompareLetters(queue, group, got)
+	return all
 }
 
 // drawLetter returns a dead letter, and most times one that exists.
@@ -312,7 +321,7 @@ func (x *machine) replay(t *rapid.T) error {
 	}
 	x.note("%s:%s to %s/%s", short(partitionID), short(key), queue, partition)
 	got, err := x.sendReplay(path, body)
-	if err != nil {
+	if err != nil || x.m.PushMaintenance {
 		return err
 	}
 	if byID {
@@ -321,18 +330,13 @@ func (x *machine) replay(t *rapid.T) error {
 	return x.m.ReplayAt(partitionID, key, got)
 }
 
-// sendReplay returns nil for a dead letter that does not exist.
+// sendReplay returns nil for a dead letter that does not exist, and for any while pushes are
+// spooled.
 func (x *machine) sendReplay(path string, body any) (*Replay, error) {
-	var a struct {
-		Success   bool       `json:"success"`
-		Result    string     `json:"result"`
-		Queue     string     `json:"queue"`
-		Partition string     `json:"partition"`
-		Group     string     `json:"consumerGroup"`
-		LetterID  string     `json:"dlqId"`
-		Key       string     `json:"originalTransactionId"`
-		As        pushResult `json:"replayedAs"`
-		Removed   bool       `json:"dlqRowRemoved"`
+	var a replayAnswer
+	if x.m.PushMaintenance {
+		_, err := x.w.fetch("POST", path, body, &a, 503, 404)
+		return nil, err
 	}
 	status, err := x.w.fetch("POST", path, body, &a, 200, 404)
 	if err != nil || status == 404 {
@@ -341,8 +345,24 @@ func (x *machine) sendReplay(path string, body any) (*Replay, error) {
 	if !a.Success || (a.Result == "moved") != a.Removed || (a.Result == "duplicate") == a.Removed {
 		return nil, errors.New("result " + a.Result)
 	}
+	return a.replay(), nil
+}
+
+type replayAnswer struct {
+	Success   bool       `json:"success"`
+	Result    string     `json:"result"`
+	Queue     string     `json:"queue"`
+	Partition string     `json:"partition"`
+	Group     string     `json:"consumerGroup"`
+	LetterID  string     `json:"dlqId"`
+	Key       string     `json:"originalTransactionId"`
+	As        pushResult `json:"replayedAs"`
+	Removed   bool       `json:"dlqRowRemoved"`
+}
+
+func (a *replayAnswer) replay() *Replay {
 	return &Replay{
 		LetterID: a.LetterID, Key: a.Key, Group: a.Group, Queue: a.Queue, Partition: a.Partition,
 		Removed: a.Removed, As: a.As.result(),
-	}, nil
+	}
 }

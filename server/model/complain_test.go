@@ -17,10 +17,10 @@ func TestModelComplains(t *testing.T) {
 	}{
 		"a repeat is queued": {
 			func(m *Model) error {
-				return m.Push([]Item{{"q", "p", "x", "x", ""}}, []PushResult{{a, "x", "q", "duplicate"}})
+				return m.Push([]Item{{"q", "p", "x", "x", ""}}, []PushResult{{a, "x", "q", "duplicate", NoOffset}})
 			},
 			func(m *Model) error {
-				return m.Push([]Item{{"q", "p", "x", "x", ""}}, []PushResult{{c, "x", "q", "queued"}})
+				return m.Push([]Item{{"q", "p", "x", "x", ""}}, []PushResult{{c, "x", "q", "queued", NoOffset}})
 			},
 		},
 		"a message is left out": {
@@ -72,7 +72,7 @@ func stocked(t *testing.T, a, b string) *Model {
 	m := &Model{}
 	m.Tick(1000)
 	items := []Item{{Queue: "q", Partition: "p", Key: "x", Payload: "x"}, {Queue: "q", Partition: "p", Key: "y", Payload: "y"}}
-	if err := m.Push(items, []PushResult{{a, "x", "q", "queued"}, {b, "y", "q", "queued"}}); err != nil {
+	if err := m.Push(items, []PushResult{{a, "x", "q", "queued", NoOffset}, {b, "y", "q", "queued", NoOffset}}); err != nil {
 		t.Fatal(err)
 	}
 	m.Tick(1001)

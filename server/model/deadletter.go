@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +69,31 @@ func (m *Model) CompareLetters(queue, group string, got []Letter) error {
 		if want := known[i].shown(); got[i] != want {
 			return fmt.Errorf("dead letter %d: got %+v, want %+v", i, got[i], want)
 		}
+	}
+	return nil
+}
+
+// MeetLetters compares a list of all dead letters that was made while others were at work.
+// It may lack those on their way to disk, unless it is said to have all.
+func (m *Model) MeetLetters(got []Letter, all bool) error {
+	known := m.lettersOf("", "")
+	if all && len(got) != len(known) {
+		return fmt.Errorf("%d dead letters, want %d", len(got), len(known))
+	}
+	for _, g := range got {
+		i := slices.IndexFunc(known, func(l *letter) bool {
+			want := l.shown()
+			want.ID = cmp.Or(want.ID, g.ID)
+			if late := g.FailedMs - want.FailedMs; late > 0 && late <= stampMs {
+				want.FailedMs = g.FailedMs
+			}
+			return want == g
+		})
+		if i < 0 {
+			return fmt.Errorf("a dead letter from nowhere: %+v", g)
+		}
+		known[i].id, known[i].failedMs = g.ID, g.FailedMs
+		known = slices.Delete(known, i, i+1)
 	}
 	return nil
 }
@@ -149,12 +175,13 @@ func (m *Model) replay(l *letter, queue, partition string, got *Replay) error {
 	if err := learn(&l.id, got.LetterID); err != nil {
 		return fmt.Errorf("id of the dead letter of %q: %w", l.key, err)
 	}
+	m.batches++
 	it := Item{Queue: queue, Partition: partition, Key: "dlq:" + l.id, Payload: l.payload, TraceID: l.traceID}
 	p := m.ensurePartition(m.ensureQueue(queue, implied), partition)
 	found := m.original(p, it.Key, &got.As) != ""
 	want := Replay{
 		LetterID: l.id, Key: l.key, Group: l.group, Queue: queue, Partition: partition, Removed: !found,
-		As: PushResult{MessageID: got.As.MessageID, Key: it.Key, Queue: queue, Status: "queued"},
+		As: PushResult{MessageID: got.As.MessageID, Key: it.Key, Queue: queue, Status: "queued", Offset: got.As.Offset},
 	}
 	if found {
 		want.As.Status, want.As.MessageID = "duplicate", nilUUID

@@ -47,6 +47,9 @@ func (w *world) retainsOnlyAtOpen() bool {
 
 // operations are those beyond what every broker offers.
 func (f *features) operations() (ops []operation) {
+	if f.retention {
+		ops = append(ops, operation{"retain", 3, (*machine).retainNow})
+	}
 	if f.transaction {
 		ops = append(ops, operation{"transaction", 10, (*machine).transact})
 	}

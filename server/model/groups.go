@@ -12,6 +12,13 @@ func (m *Model) Seek(group, queue, partition string, toEnd bool, instantMs int64
 	if q == nil {
 		return 0
 	}
+	switch {
+	case partition != "*" || len(q.partitions) == 0:
+	case toEnd || instantMs > q.newest():
+		m.afterAll(q)
+	default:
+		q.floorMs = max(q.floorMs, instantMs)
+	}
 	for _, p := range sorted(q.partitions) {
 		if partition != "*" && p.name != partition {
 			continue
@@ -22,7 +29,7 @@ func (m *Model) Seek(group, queue, partition string, toEnd bool, instantMs int64
 			c = &cursor{}
 		}
 		p.keep(group, c)
-		c.lease, c.retries, c.seal = nil, 0, -1
+		c.lease, c.retries, c.attempt, c.seal = nil, 0, 0, -1
 		if c.committed = p.end() - 1; !toEnd {
 			c.committed = p.seed(modeTimestamp, instantMs)
 		}

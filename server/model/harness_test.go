@@ -27,6 +27,7 @@ type world struct {
 	dirs int
 
 	options broker.Options
+	serves  server.Options
 	nowMs   atomic.Int64
 
 	broker      *broker.Broker
@@ -73,8 +74,10 @@ func (w *world) start() error {
 		return fmt.Errorf("open broker: %w", err)
 	}
 	w.broker = b
+	o := w.serves
+	o.Broker, o.Logger = b, zerolog.Nop()
 	ln := fasthttputil.NewInmemoryListener()
-	w.stopServing = testkit.Serve(server.New(server.Options{Broker: b, Logger: zerolog.Nop()}), ln)
+	w.stopServing = testkit.Serve(server.New(o), ln)
 	w.client = testkit.NewClient(ln.Dial)
 	return nil
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,12 +17,15 @@ type machine struct {
 
 	history []string
 	failed  bool            // it ends with a disagreement
+	over    bool            // it ends, since nothing will tell what the broker has done
 	line    strings.Builder // of the operation in progress
 
 	payloads   int
 	leases     []string // every lease id so far
 	partitions []string // every partition id so far, those of deleted queues included
 	features   features
+
+	restarts, crashes int
 
 	next *operation // what looks at a deadline that was just reached
 }
@@ -48,6 +52,8 @@ var operations = []operation{
 	{"letters", 4, (*machine).listLetters},
 	{"remove letters", 1, (*machine).removeLetters},
 	{"replay", 3, (*machine).replay},
+	{"maintenance", 2, (*machine).maintenance},
+	{"checkpoint", 1, func(x *machine, _ *rapid.T) error { return x.file() }},
 	{"restart", 1, (*machine).restart},
 	{"crash", 1, (*machine).crash},
 }
@@ -69,6 +75,8 @@ func weighted(ops []operation) (names []string) {
 func newMachine(t *rapid.T) (*machine, error) {
 	x := &machine{w: newWorld(t), m: &Model{}}
 	x.w.options.CheckpointBytes = x.checkpointBytes(t)
+	x.w.serves.DeliveryDetails = rapid.Bool().Draw(t, "details")
+	x.w.serves.DefaultSubscriptionMode = rapid.SampledFrom([]string{"all", "all", "new"}).Draw(t, "default mode")
 	retention := x.w.retainsOnlyAtOpen()
 	if err := x.w.start(); err != nil {
 		return x, err
@@ -87,6 +95,9 @@ func (x *machine) checkpointBytes(t *rapid.T) int64 {
 
 // step does one operation. The clock moves on before each.
 func (x *machine) step(t *rapid.T) {
+	if x.over {
+		return
+	}
 	ops := slices.Concat(operations, x.features.operations())
 	name := rapid.SampledFrom(weighted(ops)).Draw(t, "operation")
 	o := ops[slices.IndexFunc(ops, func(o operation) bool { return o.name == name })]
@@ -129,6 +140,12 @@ func (x *machine) note(format string, args ...any) { fmt.Fprintf(&x.line, " "+fo
 // audit ends a history: every number, every dead letter, and every message once more, by
 // a group that is new.
 func (x *machine) audit(t *rapid.T) {
+	x.do(t, operation{name: "final switch", run: func(x *machine, _ *rapid.T) error {
+		return errors.Join(x.switchPops(false), x.switchPushes(false))
+	}})
+	if x.over {
+		return
+	}
 	x.do(t, operation{name: "final inspect", run: func(x *machine, _ *rapid.T) error { return x.inspectAll() }})
 	x.do(t, operation{name: "final letters", run: func(x *machine, _ *rapid.T) error { return x.compareLetters("", "") }})
 	for _, q := range queueNames {
@@ -136,7 +153,7 @@ func (x *machine) audit(t *rapid.T) {
 			continue
 		}
 		x.do(t, operation{name: "final pop", run: func(x *machine, _ *rapid.T) error {
-			return x.sendPop(&Pop{Queue: q, Group: "audit", Batch: 1_000_000}, false)
+			return x.sendPop(&Pop{Queue: q, Group: "audit", Mode: "all", Batch: 1_000_000}, false)
 		}})
 	}
 }
@@ -188,6 +205,7 @@ func (x *machine) anyMessage(t *rapid.T) *message {
 }
 
 func (x *machine) restart(t *rapid.T) error {
+	x.restarts++
 	x.w.options.CheckpointBytes = x.checkpointBytes(t)
 	if err := x.w.restart(); err != nil {
 		return err
@@ -199,9 +217,18 @@ func (x *machine) restart(t *rapid.T) error {
 // then but with the next checkpoint: without one, what was dropped comes back if the
 // directory is opened again when the rule is gone.
 func (x *machine) retain() error {
-	if !x.features.retention || !x.m.Retain() {
+	if !x.features.retention {
 		return nil
 	}
+	dropped := x.m.Retain()
+	if err := x.learnStarts(); err != nil || !dropped {
+		return err
+	}
+	return x.file()
+}
+
+// file has the broker file everything.
+func (x *machine) file() error {
 	before, err := x.w.generations()
 	if err != nil {
 		return err
@@ -221,8 +248,39 @@ func (x *machine) retain() error {
 	}
 }
 
+// retainNow lets the rules apply while the broker serves, and sees what they have dropped.
+func (x *machine) retainNow(*rapid.T) error {
+	x.w.broker.Retain()
+	return x.learnStarts()
+}
+
+// learnStarts asks where partitions start that need not start there.
+func (x *machine) learnStarts() error {
+	for _, q := range sorted(x.m.queues) {
+		if !x.m.mayDrop(q) {
+			continue
+		}
+		var d queueDetail
+		if _, err := x.w.fetch("GET", "/api/v1/resources/queues/"+q.name, nil, &d, 200); err != nil {
+			return err
+		}
+		for _, got := range d.Partitions {
+			start := int64(0)
+			if p := q.partitions[got.Name]; p != nil {
+				start = p.end() - got.Stats.Total
+			}
+			x.note("%s/%s from %d;", q.name, got.Name, start)
+			if err := x.m.Dropped(q.name, got.Name, start); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // crash loses nothing: whatever was done is on disk before.
 func (x *machine) crash(t *rapid.T) error {
+	x.crashes++
 	if err := x.barrier(); err != nil {
 		return err
 	}

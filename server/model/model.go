@@ -17,8 +17,13 @@ type Model struct {
 	// not come to it yet, wherever the group's subscription begins.
 	RoughBacklog bool
 
-	nowMs  int64
-	queues map[string]*queue
+	// With the one pushes are spooled, with the other pops are empty.
+	PushMaintenance, PopMaintenance bool
+
+	nowMs   int64
+	queues  map[string]*queue
+	batches int // stored so far
+	spool   []spooled
 }
 
 // Tick sets the clock, in Unix milliseconds. It moves on between any two operations, so
@@ -49,6 +54,7 @@ type Options struct {
 	RetentionSeconds          int64  `json:"retentionSeconds"`
 	CompletedRetentionSeconds int64  `json:"completedRetentionSeconds"`
 	MaxWaitTimeSeconds        int64  `json:"maxWaitTimeSeconds"`
+	MinPopWaitTime            int64  `json:"minPopWaitTime"`
 }
 
 // configured are the options of a configure call that names none.
@@ -85,6 +91,7 @@ type queue struct {
 	// nothing for it yet, and so have a cursor there; and since it begins with the oldest
 	// message wherever it comes, it may count as having a place everywhere.
 	polled  bool
+	floorMs int64     // no message to come is older, see Model.afterAll
 	letters []*letter // oldest first
 }
 
@@ -112,6 +119,7 @@ type partition struct {
 	id        string // "" until an answer has told it
 	createdMs int64
 	messages  []*message // by offset; those below start are removed
+	sum       uint64     // of all messages
 	start     int64
 	cursors   map[string]*cursor // by group
 }
@@ -123,6 +131,7 @@ type message struct {
 	payload   string
 	traceID   string
 	createdMs int64
+	batch     int // that it was stored in
 	// outlived says that its key was once too old for the ack index. The broker may have
 	// forgotten it, and need not find it again when the window grows later.
 	outlived bool
@@ -133,7 +142,9 @@ type cursor struct {
 	committed int64
 	lease     *lease // the batch that was handed out and not released, expired or not
 	retries   int64
-	consumed  int64 // messages passed by acks
+	// attempt counts the batches that have been handed out from attemptStart on.
+	attempt, attemptStart int64
+	consumed              int64 // messages passed by acks
 	// implied says that nothing has touched it: it follows from the subscription.
 	implied bool
 	// unsure says that the broker may not have it: see queue.polled.
@@ -147,6 +158,8 @@ type lease struct {
 	expiryMs   int64
 	from, end  int64 // offsets, both inclusive
 	conflating bool
+	// prior is the batch as it was before, which a crash may bring back: see Crash.
+	prior *lease
 }
 
 // letter is a dead letter.
@@ -240,6 +253,21 @@ func (m *Model) messageByID(id string) (*partition, *message) {
 		}
 	}
 	return nil, nil
+}
+
+// stampMs is how much later than by the clock a message may be dated: an instant at which a
+// group begins is behind all messages before it, and those to come are not before it.
+const stampMs = 10
+
+// Stamp dates a message that has just been stored as the broker has.
+func (m *Model) Stamp(id string, atMs int64) error {
+	if _, msg := m.messageByID(id); msg != nil && msg.createdMs != atMs {
+		if late := atMs - msg.createdMs; late < 0 || late > stampMs {
+			return fmt.Errorf("message %s is of %d, stored at %d", id, atMs, msg.createdMs)
+		}
+		msg.createdMs = atMs
+	}
+	return nil
 }
 
 func (p *partition) end() int64 { return int64(len(p.messages)) }

@@ -4,8 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -25,29 +27,61 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+var modelFor = flag.Duration("model.duration", 0, "how long histories go on; 0: for rapid.checks of them")
+
+// lived counts what histories are made of.
+type lived struct{ histories, operations, restarts, crashes int }
+
 // TestModel lets a broker and the model live through random histories until they
 // disagree.
 func TestModel(t *testing.T) {
 	var failed []string
+	var n lived
 	defer func() {
 		if t.Failed() {
 			t.Logf("the history:\n%s", strings.Join(failed, "\n"))
 		}
+		t.Logf("%d histories, %d operations, %d restarts, %d crashes", n.histories, n.operations, n.restarts, n.crashes)
 	}()
-	rapid.Check(quiet{t}, func(t *rapid.T) {
-		x, err := newMachine(t)
-		defer func() {
-			if x.failed {
-				failed = x.history // the latest one is the shortest
-			}
-		}()
-		defer x.w.end(t)
-		if err != nil {
+	until := time.Now().Add(*modelFor)
+	for seed := firstSeed(); ; seed += 1_000_000 {
+		if err := flag.Set("rapid.seed", fmt.Sprint(seed)); err != nil {
 			t.Fatal(err)
 		}
-		t.Repeat(map[string]func(*rapid.T){"": func(*rapid.T) {}, "step": x.step})
-		x.audit(t)
-	})
+		rapid.Check(quiet{t}, func(t *rapid.T) { live(t, &n, &failed) })
+		if t.Failed() || !time.Now().Before(until) {
+			return
+		}
+	}
+}
+
+// firstSeed is the one that the command line asks for, or any.
+func firstSeed() int64 {
+	if f := flag.Lookup("rapid.seed"); f.Value.String() != "0" {
+		n, _ := strconv.ParseInt(f.Value.String(), 10, 64)
+		return n
+	}
+	return time.Now().Unix()
+}
+
+// live is one history.
+func live(t *rapid.T, n *lived, failed *[]string) {
+	x, err := newMachine(t)
+	defer func() {
+		if x.failed {
+			*failed = x.history // the latest one is the shortest
+		}
+		n.histories++
+		n.operations += len(x.history)
+		n.restarts += x.restarts
+		n.crashes += x.crashes
+	}()
+	defer x.w.end(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Repeat(map[string]func(*rapid.T){"": func(*rapid.T) {}, "step": x.step})
+	x.audit(t)
 }
 
 // quiet leaves out the values drawn: the history says what they meant.

@@ -3,7 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 )
 
@@ -27,6 +27,9 @@ type Pop struct {
 	FromMs           int64  // the instant that From spells, if it does
 	FromOK           bool
 	Conflation       bool
+	// Contended says that other requests were under way. A pop waits for none of them, so
+	// what they are at it may pass over, and what comes in meanwhile as well.
+	Contended bool
 }
 
 // Delivery is a message in the answer of a pop.
@@ -38,6 +41,9 @@ type Delivery struct {
 	PartitionID string
 	Partition   string
 	CreatedMs   int64
+	// Of a broker that tells them; the attempt is 0 with one that does not.
+	Offset  int64
+	Attempt int64
 }
 
 // PopAnswer is the answer of a pop; the zero value is the one with nothing in it.
@@ -63,6 +69,9 @@ type offer struct {
 // Pop compares the answer of a pop and takes over what it chose: the partitions, and the
 // lease id.
 func (m *Model) Pop(r *Pop, got *PopAnswer) error {
+	if m.PopMaintenance {
+		return compareClosed(r, got)
+	}
 	group := cmp.Or(r.Group, QueueMode)
 	offers := map[*partition]*offer{}
 	for _, p := range m.reach(r, group) {
@@ -73,9 +82,9 @@ func (m *Model) Pop(r *Pop, got *PopAnswer) error {
 	if err := m.compareEcho(r, group, got); err != nil {
 		return err
 	}
-	budget, claims := max(r.Batch, 1), m.claims(r, group)
-	for rest := got.Messages; len(rest) > 0; claims-- {
-		if claims == 0 {
+	budget, claimed := max(r.Batch, 1), 0
+	for rest := got.Messages; len(rest) > 0; claimed++ {
+		if p, _ := m.messageByID(rest[0].ID); p != nil && !r.mayClaim(p, group, claimed) {
 			return fmt.Errorf("%q is of one partition too many", rest[0].Key)
 		}
 		n, err := m.claim(r, group, offers, rest, budget, got.LeaseID)
@@ -84,23 +93,32 @@ func (m *Model) Pop(r *Pop, got *PopAnswer) error {
 		}
 		rest, budget = rest[n:], budget-n
 	}
-	if budget > 0 && claims > 0 {
-		return missed(offers)
+	if budget == 0 || r.Contended {
+		return nil
+	}
+	maps.DeleteFunc(offers, func(p *partition, _ *offer) bool { return !r.mayClaim(p, group, claimed) })
+	return missed(offers)
+}
+
+// compareClosed compares the answer of a pop that finds the door closed. It touches nothing,
+// and says of conflation that it is known.
+func compareClosed(r *Pop, got *PopAnswer) error {
+	if len(got.Messages) > 0 || got.Conflation != r.Conflation || got.Conflict {
+		return fmt.Errorf("under pop maintenance: got %+v", *got)
 	}
 	return nil
 }
 
-// claims is how many partitions the call may claim.
-func (m *Model) claims(r *Pop, group string) int {
+// mayClaim reports whether a call that has claimed so many partitions may claim p as well. A
+// group that conflates is bounded by the batch alone where the request does not say.
+func (r *Pop) mayClaim(p *partition, group string, claimed int) bool {
 	switch {
 	case r.Pinned:
-		return 1
-	case r.Partitions > 0:
-		return r.Partitions
-	case r.PartitionsAbsent && !slices.Contains(m.policies(r, group), true):
-		return 1
+		return claimed == 0
+	case r.PartitionsAbsent:
+		return claimed == 0 || p.conflates(group)
 	}
-	return math.MaxInt
+	return r.Partitions <= 0 || claimed < r.Partitions
 }
 
 // missed complains of a partition that had something, when there was room for more.
@@ -179,7 +197,7 @@ func (m *Model) register(q *queue, group string, r *Pop) {
 	}
 	mode, instantMs := r.place()
 	if mode == modeNew {
-		instantMs = m.nowMs
+		instantMs = m.afterAll(q)
 	}
 	q.registered[group] = subscription{mode: mode, instantMs: instantMs, createdMs: m.nowMs, conflation: r.Conflation}
 }
@@ -256,11 +274,14 @@ func (m *Model) claim(r *Pop, group string, offers map[*partition]*offer, got []
 		want = want[len(want)-1:]
 	}
 	want = want[:min(len(want), budget)]
+	if r.Contended {
+		want = want[:min(len(want), ofOnePartition(got))]
+	}
 	for i, msg := range want {
 		if i >= len(got) {
 			return 0, fmt.Errorf("%s delivers %d messages, want %d", p, i, len(want))
 		}
-		if err := p.compare(msg, &got[i]); err != nil {
+		if err := p.compare(msg, o.attempt(r), &got[i]); err != nil {
 			return 0, err
 		}
 	}
@@ -268,14 +289,26 @@ func (m *Model) claim(r *Pop, group string, offers map[*partition]*offer, got []
 	return len(want), nil
 }
 
+// ofOnePartition is how many messages at the front are of one partition.
+func ofOnePartition(got []Delivery) int {
+	n := slices.IndexFunc(got, func(d Delivery) bool { return d.PartitionID != got[0].PartitionID })
+	if n < 0 {
+		return len(got)
+	}
+	return n
+}
+
 // compare checks a delivered message and learns the partition's id from it.
-func (p *partition) compare(msg *message, got *Delivery) error {
+func (p *partition) compare(msg *message, attempt int64, got *Delivery) error {
 	if err := learn(&p.id, got.PartitionID); err != nil {
 		return fmt.Errorf("id of partition %s: %w", p, err)
 	}
 	want := Delivery{
 		ID: msg.id, Key: msg.key, Payload: msg.payload, TraceID: msg.traceID,
 		PartitionID: p.id, Partition: p.name, CreatedMs: msg.createdMs,
+	}
+	if got.Attempt != 0 {
+		want.Offset, want.Attempt = msg.offset, attempt
 	}
 	if *got != want {
 		return fmt.Errorf("%s delivers %+v, want %+v", p, *got, want)
@@ -294,6 +327,15 @@ func learn(known *string, got string) error {
 	return nil
 }
 
+// attempt is how often the batch will have been handed out. What is acknowledged with that
+// is so once.
+func (o *offer) attempt(r *Pop) int64 {
+	if r.AutoAck || o.c.attempt == 0 || o.c.attemptStart != o.batch[0].offset {
+		return 1
+	}
+	return o.c.attempt + 1
+}
+
 // hand gives the messages up to end out.
 func (m *Model) hand(r *Pop, group string, o *offer, end int64, leaseID string) {
 	c := o.c
@@ -303,6 +345,7 @@ func (m *Model) hand(r *Pop, group string, o *offer, end int64, leaseID string) 
 		c.commit(o.p, end)
 		return
 	}
+	c.attempt, c.attemptStart = o.attempt(r), o.batch[0].offset
 	seconds := int64(r.LeaseSeconds)
 	if seconds <= 0 {
 		seconds = o.p.queue.options.LeaseTime
@@ -312,6 +355,6 @@ func (m *Model) hand(r *Pop, group string, o *offer, end int64, leaseID string) 
 	}
 	c.lease = &lease{
 		id: leaseID, expiryMs: m.nowMs + seconds*1000, from: o.batch[0].offset, end: end,
-		conflating: o.p.conflates(group),
+		conflating: o.p.conflates(group), prior: c.lease,
 	}
 }

@@ -37,6 +37,8 @@ type popMessage struct {
 	Partition   string          `json:"partition"`
 	LeaseID     string          `json:"leaseId"`
 	Group       string          `json:"consumerGroup"`
+	Offset      int64           `json:"offset"`
+	Attempt     int64           `json:"deliveryAttempt"`
 }
 
 // know remembers a partition id, for acks after its queue was deleted.
@@ -62,10 +64,8 @@ func (x *machine) pop(t *rapid.T) error {
 		r.Namespace = rapid.SampledFrom([]string{"b", "c", "a"}).Draw(t, "namespace")
 		r.Task = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "task")
 	}
-	if !r.Discovery {
-		r.PartitionsAbsent = r.Partitions == 0 && chance(t, 2, "absent")
-		r.Conflation = x.features.conflation && r.Group != "" && !r.AutoAck && chance(t, 4, "conflation")
-	}
+	r.PartitionsAbsent = r.Partitions == 0 && chance(t, 2, "absent")
+	r.Conflation = x.features.conflation && r.Group != "" && !r.AutoAck && chance(t, 4, "conflation")
 	x.subscription(t, r)
 	return x.sendPop(r, chance(t, 8, "wait"))
 }
@@ -151,15 +151,22 @@ func (x *machine) sendPop(r *Pop, wait bool) error {
 			return err
 		}
 	}
-	got := PopAnswer{LeaseID: a.LeaseID, Conflation: a.Conflation, Conflict: a.Conflict}
 	for _, m := range a.Messages {
-		got.Messages = append(got.Messages, Delivery{
-			ID: m.ID, Key: m.Key, Payload: string(m.Data), TraceID: *cmp.Or(m.TraceID, new(string)),
-			PartitionID: m.PartitionID, Partition: m.Partition, CreatedMs: millis(m.CreatedAt),
-		})
 		x.know(m.PartitionID)
 	}
-	return x.m.Pop(r, &got)
+	meant := *r
+	meant.Mode = cmp.Or(r.Mode, x.w.serves.DefaultSubscriptionMode)
+	return x.m.Pop(&meant, &PopAnswer{LeaseID: a.LeaseID, Conflation: a.Conflation, Conflict: a.Conflict, Messages: a.deliveries()})
+}
+
+func (a *popAnswer) deliveries() (all []Delivery) {
+	for _, m := range a.Messages {
+		all = append(all, Delivery{
+			ID: m.ID, Key: m.Key, Payload: string(m.Data), TraceID: *cmp.Or(m.TraceID, new(string)),
+			PartitionID: m.PartitionID, Partition: m.Partition, CreatedMs: millis(m.CreatedAt), Offset: m.Offset, Attempt: m.Attempt,
+		})
+	}
+	return all
 }
 
 // envelope checks what is around the messages of an answer.
@@ -177,7 +184,7 @@ func (x *machine) envelope(r *Pop, a *popAnswer) error {
 	claimed := map[string]bool{}
 	for _, m := range a.Messages {
 		claimed[m.PartitionID] = true
-		if m.LeaseID != a.LeaseID || m.Group != group {
+		if m.LeaseID != a.LeaseID || m.Group != group || (m.Attempt > 0) != x.w.serves.DeliveryDetails {
 			return fmt.Errorf("message %+v under lease %q of %q", m, a.LeaseID, group)
 		}
 	}

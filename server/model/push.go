@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // Item is one message of a push.
 type Item struct {
@@ -16,8 +20,12 @@ type PushResult struct {
 	MessageID string
 	Key       string
 	Queue     string
-	Status    string // queued or duplicate
+	Status    string // queued, duplicate, or buffered
+	Offset    int64  // NoOffset from a broker that does not tell
 }
+
+// NoOffset stands for an offset that an answer does not tell.
+const NoOffset = -1
 
 const nilUUID = "00000000-0000-0000-0000-000000000000"
 
@@ -26,6 +34,10 @@ func (m *Model) Push(items []Item, got []PushResult) error {
 	if len(got) != len(items) {
 		return fmt.Errorf("%d results for %d items", len(got), len(items))
 	}
+	if m.PushMaintenance {
+		return m.buffer(items, got)
+	}
+	m.batches++
 	leaders := map[[3]string]string{} // message ids of this call, by queue, partition and key
 	for i := range items {
 		if err := m.pushItem(&items[i], &got[i], leaders); err != nil {
@@ -37,7 +49,10 @@ func (m *Model) Push(items []Item, got []PushResult) error {
 
 func (m *Model) pushItem(it *Item, got *PushResult, leaders map[[3]string]string) error {
 	p := m.ensurePartition(m.ensureQueue(it.Queue, implied), it.Partition)
-	want := PushResult{MessageID: got.MessageID, Key: it.Key, Queue: it.Queue, Status: "queued"}
+	want := PushResult{MessageID: got.MessageID, Key: it.Key, Queue: it.Queue, Status: "queued", Offset: got.Offset}
+	if got.Offset != NoOffset {
+		want.Offset = p.end()
+	}
 	if it.Key == "" {
 		want.Key = got.MessageID
 	}
@@ -50,6 +65,9 @@ func (m *Model) pushItem(it *Item, got *PushResult, leaders map[[3]string]string
 	}
 	if original != "" {
 		want.Status, want.MessageID = "duplicate", original
+		if o := got.Offset; o >= 0 && o < p.end() && p.messages[o].key == it.Key {
+			want.Offset = o // which of several is told by the id
+		}
 	}
 	if *got != want {
 		return fmt.Errorf("got %+v, want %+v", *got, want)
@@ -98,8 +116,40 @@ func (m *Model) append(p *partition, it *Item, id, key string) error {
 	if _, other := m.messageByID(id); other != nil {
 		return fmt.Errorf("message id %s is that of another message, %q", id, other.key)
 	}
-	p.messages = append(p.messages, &message{
-		offset: p.end(), id: id, key: key, payload: it.Payload, traceID: it.TraceID, createdMs: m.nowMs,
-	})
+	m.store(p, it, id, key)
 	return nil
+}
+
+func (m *Model) store(p *partition, it *Item, id, key string) {
+	msg := &message{
+		offset: p.end(), id: id, key: key, payload: it.Payload, traceID: it.TraceID, createdMs: m.stamp(p), batch: m.batches,
+	}
+	p.messages = append(p.messages, msg)
+	p.sum = p.sum*31 + xxhash.Sum64String(id)
+}
+
+// stamp is the time of a message that is stored now: not before those in front of it, and
+// not before an instant at which a group of the queue begins.
+func (m *Model) stamp(p *partition) int64 {
+	ms := max(m.nowMs, p.queue.floorMs)
+	if n := len(p.messages); n > 0 {
+		ms = max(ms, p.messages[n-1].createdMs)
+	}
+	return ms
+}
+
+// afterAll returns an instant behind every message of a queue so far. Those to come are
+// not before it.
+func (m *Model) afterAll(q *queue) int64 {
+	q.floorMs = max(q.floorMs, m.nowMs, q.newest()+1)
+	return q.floorMs
+}
+
+func (q *queue) newest() (ms int64) {
+	for _, p := range q.partitions {
+		if n := len(p.messages); n > 0 {
+			ms = max(ms, p.messages[n-1].createdMs)
+		}
+	}
+	return ms
 }

@@ -13,6 +13,7 @@ func (m *Model) Configure(name string, merge bool, change func(*Options)) Option
 	}
 	change(&q.options)
 	q.options.DedupWindowSeconds = max(q.options.DedupWindowSeconds, 0)
+	q.options.MinPopWaitTime = min(max(q.options.MinPopWaitTime, 0), 60_000)
 	return q.options
 }
 

@@ -24,9 +24,16 @@ type pushResult struct {
 	Key       string `json:"transaction_id"`
 	Queue     string `json:"queueName"`
 	Status    string `json:"status"`
+	Offset    *int64 `json:"offset"`
 }
 
-func (r *pushResult) result() PushResult { return PushResult{r.MessageID, r.Key, r.Queue, r.Status} }
+func (r *pushResult) result() PushResult {
+	res := PushResult{r.MessageID, r.Key, r.Queue, r.Status, NoOffset}
+	if r.Offset != nil {
+		res.Offset = *r.Offset
+	}
+	return res
+}
 
 func (x *machine) push(t *rapid.T) error {
 	var items []Item
@@ -87,6 +94,9 @@ func (x *machine) sendPush(items []Item) error {
 		if r.Index != i {
 			return fmt.Errorf("index %d at %d", r.Index, i)
 		}
+		if stored := r.Status == "queued" || r.Status == "duplicate"; (r.Offset != nil) != (stored && x.w.serves.DeliveryDetails) {
+			return fmt.Errorf("offset of %+v", r)
+		}
 		got = append(got, r.result())
 	}
 	for i, it := range items {
@@ -116,6 +126,7 @@ var optionChoices = []optionChoice{
 	{"dedupWindowSeconds", []any{0, 1, 5, 2000, -3}, func(o *Options, v any) { o.DedupWindowSeconds = int64(v.(int)) }},
 	{"delayedProcessing", []any{0, 1, 3}, func(o *Options, v any) { o.DelayedProcessing = int64(v.(int)) }},
 	{"windowBuffer", []any{0, 1, 2}, func(o *Options, v any) { o.WindowBuffer = int64(v.(int)) }},
+	{"minPopWaitTime", []any{0, 1, 50, 90_000, -5}, func(o *Options, v any) { o.MinPopWaitTime = int64(v.(int)) }},
 	{"namespace", []any{"b", "c"}, func(o *Options, v any) { o.Namespace = v.(string) }},
 	{"task", []any{"x", "y"}, func(o *Options, v any) { o.Task = v.(string) }},
 }

@@ -98,7 +98,10 @@ func (x *machine) crowd(t *rapid.T) error {
 		items = append(items, x.item(q, name, ""))
 	}
 	x.next = &operation{name: "pop from a crowd", run: func(x *machine, t *rapid.T) error {
-		return x.popAgain(t, x.m.queue(q).partitions[name], group)
+		if p := x.m.partitionNamed(q, name); p != nil {
+			return x.popAgain(t, p, group)
+		}
+		return nil // what was pushed is spooled
 	}}
 	return x.sendPush(items)
 }

@@ -174,6 +174,7 @@ func (m *Model) commit(steps []Step, decisions map[int]*decision, got []StepResu
 	if len(got) != len(steps) {
 		return fmt.Errorf("%d results for %d steps", len(got), len(steps))
 	}
+	m.batches++
 	filed := map[*decision]map[string]bool{}
 	for i := range steps {
 		if d := decisions[i]; d != nil && filed[d] == nil {
