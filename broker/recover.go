@@ -3,7 +3,6 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,7 +30,7 @@ func Open(o Options) (*Broker, error) {
 		checkpointC: make(chan struct{}, 1), stopC: make(chan struct{}), closeC: make(chan struct{}),
 	}
 	b.nextPartition.Store(1)
-	b.batchSeq.Store(rand.Uint64())
+	b.batchSeq.Store(o.Random())
 	b.wheel.init(b.clock.mono())
 	b.maintenance.init()
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
@@ -159,7 +158,7 @@ func (r *recovery) newDirectory() error {
 			return fmt.Errorf("data directory %s has a %s but no catalogue: restore catalog/ from a backup, or move the directory away", r.b.o.Dir, name)
 		}
 	}
-	r.b.directory = rand.Uint64() | 1
+	r.b.directory = r.b.o.Random() | 1
 	meta := r.b.meta(0)
 	err = r.b.catalog.Commit(func(emit func([]byte) ([]byte, error)) error {
 		_, err := emit(record.AppendMeta(nil, &meta))
