@@ -193,7 +193,9 @@ func (r *recovery) openStore() (err error) {
 
 func (r *recovery) openOffsets() (err error) {
 	b := r.b
-	if r.found && !r.has("offsets") {
+	// Before the first checkpoint they hold nothing that the journal does not, and the
+	// power may have been cut between the first record of the catalogue and their name.
+	if r.meta.Generation > 0 && !r.has("offsets") {
 		return fmt.Errorf("data directory %s has no offsets: every consumer group would start over; restore offsets/ from a backup", b.o.Dir)
 	}
 	b.offsets, err = offsets.Open(offsets.Options{
