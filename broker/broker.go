@@ -26,6 +26,7 @@ type Options struct {
 	Logger zerolog.Logger
 	Now    func() time.Time // nil: time.Now
 	Random func() uint64    // what ids are made of; nil: the runtime's ChaCha8, seeded from the system
+	Gather func()           // before requests share a commit; see journal.Options
 
 	Sync            journal.SyncMode
 	SyncInterval    time.Duration // of journal.SyncInterval

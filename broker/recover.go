@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -184,6 +185,7 @@ func (r *recovery) openStore() (err error) {
 			live = append(live, s)
 		}
 	}
+	slices.SortFunc(live, func(x, y partlog.SegmentInfo) int { return cmp.Compare(x.ID, y.ID) })
 	b.store, err = partlog.Open(partlog.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "segments"), SegmentBytes: b.o.SegmentBytes,
 		FirstID: b.nextSegment, Logger: b.log,
@@ -263,7 +265,7 @@ func (r *recovery) openJournal() (err error) {
 	b := r.b
 	b.journal, err = journal.Open(journal.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "journal"), LogID: b.directory, Filed: b.filed,
-		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log,
+		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log, Gather: b.o.Gather,
 	}, r.replay)
 	if err != nil {
 		return err

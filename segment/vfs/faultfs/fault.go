@@ -91,25 +91,42 @@ func (f *FS) callsOf(k Kinds) (n int) {
 	return n
 }
 
-// Observe has fn called before each mutating call reaches the disk. No lock is held: fn
-// may look at the disk, Crash it, and take its time.
-func (f *FS) Observe(fn func(Kinds)) {
+// Observe has fn called before each mutating call reaches the disk, with the name that the
+// call is about. No lock is held: fn may look at the disk, Crash it, and take its time.
+func (f *FS) Observe(fn func(kind Kinds, name string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.observer = fn
 }
 
-func (f *FS) observe(k Kinds) {
+// Quietly calls fn. Until it returns calls are not observed, do not count and do not fail:
+// it may look at what is there.
+func (f *FS) Quietly(fn func()) {
+	f.setQuiet(true)
+	defer f.setQuiet(false)
+	fn()
+}
+
+func (f *FS) setQuiet(quiet bool) {
 	f.mu.Lock()
-	fn := f.observer
+	defer f.mu.Unlock()
+	f.quiet = quiet
+}
+
+func (f *FS) observe(k Kinds, name string) {
+	f.mu.Lock()
+	fn, quiet := f.observer, f.quiet
 	f.mu.Unlock()
-	if fn != nil {
-		fn(k)
+	if fn != nil && !quiet {
+		fn(k, name)
 	}
 }
 
 // step counts a call of one kind and returns the fault that meets it, if any.
 func (f *FS) step(k Kinds) (fault Fault, failed bool) {
+	if f.quiet {
+		return Fault{}, false
+	}
 	n := f.callsOf(f.fault.kinds())
 	f.calls[bits.TrailingZeros16(uint16(k))]++
 	switch {

@@ -27,7 +27,8 @@ type FS struct {
 	calls    [len(kindNames)]int // by kind
 	fault    Fault
 	faultAt  int
-	observer func(Kinds)
+	observer func(Kinds, string)
+	quiet    bool
 }
 
 // New returns an empty file system with no fault armed.
@@ -81,7 +82,7 @@ func (f *FS) handle(n *node, name string, write bool) *handle {
 
 // Create implements vfs.FS. It is one mutating call, whether or not the file exists.
 func (f *FS) Create(name string) (vfs.File, error) {
-	f.observe(Create)
+	f.observe(Create, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := f.create(name)
@@ -115,7 +116,7 @@ func (f *FS) create(name string) (*node, error) {
 
 // Remove implements vfs.FS.
 func (f *FS) Remove(name string) error {
-	f.observe(Remove)
+	f.observe(Remove, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir, base, err := f.parent("remove", name)
@@ -134,7 +135,7 @@ func (f *FS) Remove(name string) error {
 
 // RemoveAll implements vfs.FS. It is one mutating call for each name it removes.
 func (f *FS) RemoveAll(name string) error {
-	f.observe(Remove)
+	f.observe(Remove, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir, base, err := f.parent("removeall", name)
@@ -164,7 +165,7 @@ func (f *FS) unlink(dir *node, base, name string) error {
 
 // Rename implements vfs.FS.
 func (f *FS) Rename(from, to string) error {
-	f.observe(Rename)
+	f.observe(Rename, from)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fromDir, fromBase, err := f.parent("rename", from)
@@ -208,7 +209,7 @@ func replaceable(n, old *node) error {
 
 // MkdirAll implements vfs.FS. It is one mutating call for each directory it creates.
 func (f *FS) MkdirAll(name string) error {
-	f.observe(Mkdir)
+	f.observe(Mkdir, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir := f.root
@@ -253,7 +254,7 @@ func (f *FS) Size(name string) (int64, error) {
 
 // SyncDir implements vfs.FS.
 func (f *FS) SyncDir(dir string) error {
-	f.observe(SyncDir)
+	f.observe(SyncDir, dir)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := f.directory("syncdir", dir)

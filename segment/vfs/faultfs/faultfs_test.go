@@ -368,16 +368,19 @@ func TestKindsOfFaults(t *testing.T) {
 func TestObserve(t *testing.T) {
 	fsys := faultfs.New()
 	var seen []string
-	fsys.Observe(func(k faultfs.Kinds) {
+	fsys.Observe(func(k faultfs.Kinds, name string) {
 		_, err := fsys.CrashStrict().Open("/a")
-		seen = append(seen, fmt.Sprint(k, " ", err == nil))
+		seen = append(seen, fmt.Sprint(k, " ", name, " ", err == nil))
 	})
 	f := create(t, fsys, "/a")
 	put(t, f, 0, []byte("x"))
 	must(t, f.Sync())
 	must(t, fsys.SyncDir("/"))
+	fsys.FailAt(fsys.Calls(), faultfs.Fault{})
+	fsys.Quietly(func() { must(t, f.Truncate(0)) })
+	fsys.FailAt(-1, faultfs.Fault{})
 	must(t, fsys.Remove("/a"))
-	if want := []string{"create false", "write false", "sync false", "syncdir false", "remove true"}; !slices.Equal(seen, want) {
+	if want := []string{"create /a false", "write /a false", "sync /a false", "syncdir / false", "remove /a true"}; !slices.Equal(seen, want) {
 		t.Errorf("saw %q, want %q", seen, want)
 	}
 }

@@ -40,7 +40,7 @@ func (h *handle) ReadAt(p []byte, pos int64) (int, error) {
 
 // WriteAt implements io.WriterAt.
 func (h *handle) WriteAt(p []byte, pos int64) (int, error) {
-	h.fs.observe(Write)
+	h.fs.observe(Write, h.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if err := h.writable("write", pos); err != nil {
@@ -60,7 +60,7 @@ func (h *handle) WriteAt(p []byte, pos int64) (int, error) {
 
 // Truncate implements vfs.File.
 func (h *handle) Truncate(size int64) error {
-	h.fs.observe(Truncate)
+	h.fs.observe(Truncate, h.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if err := h.writable("truncate", size); err != nil {
@@ -75,7 +75,7 @@ func (h *handle) Truncate(size int64) error {
 
 // Sync implements vfs.File.
 func (h *handle) Sync() error {
-	h.fs.observe(Sync)
+	h.fs.observe(Sync, h.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.closed {
