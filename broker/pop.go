@@ -94,7 +94,7 @@ func (p *popper) empty() *PopResult {
 func (p *popper) try() (*PopResult, error) {
 	res := &PopResult{Group: p.name}
 	if !p.req.AutoAck {
-		res.LeaseID = newID(p.b.clock.wallMs()) // its length is told by it, see cursor.restore
+		res.LeaseID = p.b.newID(p.b.clock.wallMs()) // its length is told by it, see cursor.restore
 	}
 	p.moved, p.autos, p.full, p.conflated = false, nil, false, 0
 	p.clearRoom()

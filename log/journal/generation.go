@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/skepmq/skep/log/wal"
@@ -151,6 +152,7 @@ func (j *Journal) Drop(n uint64) error {
 		}
 	}
 	j.sizesMu.Unlock()
+	slices.Sort(drop)
 	for _, g := range drop {
 		if err := j.o.FS.RemoveAll(j.path(g)); err != nil {
 			return fmt.Errorf("drop journal generation %d: %w", g, err)

@@ -224,3 +224,43 @@ func TestTidwallPanicIsAnError(t *testing.T) {
 		t.Error("close: no error")
 	}
 }
+
+// After a sync that has failed the kernel shows bytes that it will never write again, and
+// says that all is well. Who opens the log in the same kernel finds them; then they must
+// be on disk.
+func TestReopenAfterFailedSync(t *testing.T) {
+	for n := 1; n < 6; n++ {
+		o := Options{FS: faultfs.New(), Dir: "log", LogID: 7}
+		fsys := o.FS.(*faultfs.FS)
+		l, _, err := Open(o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.FailAt(fsys.CallsOf(faultfs.Sync)+n-1, faultfs.Fault{Kinds: faultfs.Sync})
+		for i := 1; err == nil; i++ {
+			if _, err = l.Append(payload(i)); err == nil {
+				err = l.Sync()
+			}
+		}
+		if closeErr := l.Close(); !errors.Is(err, ErrFailed) || closeErr == nil {
+			t.Fatalf("%v, and at the end %v", err, closeErr)
+		}
+		l, found, err := Open(o, nil)
+		if err != nil || found.Entries != n {
+			t.Fatalf("in the same kernel: %d entries of %d, %v", found.Entries, n, err)
+		}
+		for seed := range uint64(20) {
+			o.FS = fsys.Crash(rand.New(rand.NewPCG(seed, uint64(n))))
+			after, again, err := Open(o, nil)
+			if err != nil || again.Entries != n {
+				t.Fatalf("seed %d: %d entries of %d after a power cut, %v", seed, again.Entries, n, err)
+			}
+			if err := after.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

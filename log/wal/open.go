@@ -171,7 +171,9 @@ func start(o Options, f found) (*Log, error) {
 }
 
 // settle writes the header of a new log and syncs what is there: after a kill the
-// kernel may hold bytes that the walk has read and the disk has not.
+// kernel may hold bytes that the walk has read and the disk has not. After a sync that has
+// failed it holds some that it will not write any more, and the next sync succeeds all the
+// same. So what no entry vouches for is written once more.
 func (l *Log) settle(f found) error {
 	first := uint64(1)
 	if len(f.segments) > 0 {
@@ -179,6 +181,11 @@ func (l *Log) settle(f found) error {
 	}
 	if err := l.openTail(first); err != nil {
 		return err
+	}
+	if len(f.unsure) > 0 {
+		if _, err := l.tail.WriteAt(f.unsure, f.sure); err != nil {
+			return err
+		}
 	}
 	if f.next == 0 {
 		buf := binary.LittleEndian.AppendUint64(make([]byte, Headroom), l.logID)

@@ -42,6 +42,8 @@ type found struct {
 	tailSize int64         // valid bytes of the last segment
 	size     int64         // valid bytes of all
 	next     uint64        // seq of the entry to come; 0 says that not even the header is there
+	sure     int64         // bytes of the last segment that a later entry says are on disk
+	unsure   []byte        // valid bytes from there on; borrowed from the walker
 	torn     *CorruptError // where the last segment stops being valid, if it does
 	cut      []byte        // the bytes from there on; borrowed from the walker
 }
@@ -57,8 +59,15 @@ type walker struct {
 	// visit gets every entry, the header too, and the size of the log with it.
 	visit func(e entry, size int64) error
 
-	buf   []byte
-	found found
+	buf     []byte
+	found   found
+	pending []ended // entries of the segment that no later one has vouched for yet
+}
+
+// ended is where an entry ends in its segment.
+type ended struct {
+	seq      uint64
+	position int64
 }
 
 // walk verifies a whole log. What it cannot explain as a torn tail is a *CorruptError.
@@ -122,6 +131,8 @@ func (w *walker) segment(index uint64, last bool) error {
 		return err
 	}
 	var pos int64
+	w.pending, w.found.sure = w.pending[:0], 0
+	defer func() { w.found.unsure = b[w.found.sure:pos] }()
 	for int64(len(b)) > pos {
 		e, n, err := decodeEntry(b[pos:], w.seed)
 		if err == nil {
@@ -131,6 +142,7 @@ func (w *walker) segment(index uint64, last bool) error {
 			return w.bad(&CorruptError{path, pos, err}, b, last)
 		}
 		pos += int64(n)
+		w.vouch(e, pos)
 		w.found.size += int64(n)
 		w.found.next++
 		if err := w.visit(e, w.found.size); err != nil {
@@ -139,6 +151,14 @@ func (w *walker) segment(index uint64, last bool) error {
 	}
 	w.found.tailSize = pos
 	return nil
+}
+
+// vouch notes what an entry, which ends at a position, says of those before it.
+func (w *walker) vouch(e entry, position int64) {
+	for len(w.pending) > 0 && w.pending[0].seq <= e.durable {
+		w.found.sure, w.pending = w.pending[0].position, w.pending[1:]
+	}
+	w.pending = append(w.pending, ended{e.seq, position})
 }
 
 // check tells whether an entry that is valid by itself belongs where it stands.
