@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/skepmq/skep/bench/rig"
 )
 
 // store is a data directory and a way to crash what lives there.
@@ -13,7 +15,7 @@ type store interface {
 	// dir is the data directory.
 	dir() string
 	// crash ends the life p. Before anything that makes answers worthless, it calls cut.
-	crash(p *process, cut func()) (how string, err error)
+	crash(p *rig.Process, cut func()) (how string, err error)
 	// close gives everything back. keep leaves the data where it can be looked at.
 	close(keep bool) error
 }
@@ -23,8 +25,8 @@ type killStore struct{ root string }
 
 func (s *killStore) dir() string { return filepath.Join(s.root, "data") }
 
-func (s *killStore) crash(p *process, _ func()) (string, error) {
-	p.kill()
+func (s *killStore) crash(p *rig.Process, _ func()) (string, error) {
+	p.Kill()
 	return "SIGKILL", nil
 }
 
@@ -34,6 +36,19 @@ func (s *killStore) close(keep bool) error {
 	}
 	return os.RemoveAll(s.dir())
 }
+
+// powerStore crashes by cutting the power of a file system of its own: what was not synced
+// is gone.
+type powerStore struct{ disk *rig.Disk }
+
+func (s *powerStore) dir() string { return filepath.Join(s.disk.Path, "data") }
+
+func (s *powerStore) crash(p *rig.Process, cut func()) (string, error) {
+	cut()
+	return "power cut", s.disk.Cut(p)
+}
+
+func (s *powerStore) close(keep bool) error { return s.disk.Close(keep) }
 
 // tornStore then adds what a write that was never answered may leave at the end of a log.
 type tornStore struct {
@@ -45,7 +60,7 @@ type tornStore struct {
 // come in, or nearly.
 var tornSizes = [...]int{1, 511, 4096}
 
-func (s *tornStore) crash(p *process, cut func()) (string, error) {
+func (s *tornStore) crash(p *rig.Process, cut func()) (string, error) {
 	how, err := s.killStore.crash(p, cut)
 	if err != nil {
 		return "", err
