@@ -78,7 +78,7 @@ func (s *tornStore) tear() (what string, err error) {
 	case 1:
 		log = "catalog"
 	}
-	path, err := newestFile(filepath.Join(s.dir(), log))
+	path, err := rig.NewestLogFile(filepath.Join(s.dir(), log))
 	if err != nil || path == "" {
 		return "nothing to tear", err
 	}
@@ -92,34 +92,6 @@ func (s *tornStore) tear() (what string, err error) {
 	}
 	what = fmt.Sprintf("%d %s bytes at the end of %s", len(garbage), kind, strings.TrimPrefix(path, s.dir()))
 	return what, appendFile(path, garbage)
-}
-
-// newestFile returns the last segment of the last generation of a log, "" if there is
-// none. Names of both are numbers of fixed width.
-func newestFile(dir string) (string, error) {
-	generation, err := lastNumber(dir)
-	if err != nil || generation == "" {
-		return "", err
-	}
-	dir = filepath.Join(dir, generation)
-	segment, err := lastNumber(dir)
-	if err != nil || segment == "" {
-		return "", err
-	}
-	return filepath.Join(dir, segment), nil
-}
-
-func lastNumber(dir string) (last string, err error) {
-	entries, err := os.ReadDir(dir) // in order
-	if os.IsNotExist(err) {
-		return "", nil
-	}
-	for _, e := range entries {
-		if strings.Trim(e.Name(), "0123456789") == "" {
-			last = e.Name()
-		}
-	}
-	return last, err
 }
 
 func appendFile(path string, b []byte) (err error) {

@@ -136,6 +136,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends a signal to it.
 func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
+// Ended reports whether it has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ExitedC:
+		return true
+	default:
+		return false
+	}
+}
+
 // Kill ends the life with SIGKILL and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself; whoever cares has looked
