@@ -171,7 +171,9 @@ func start(o Options, f found) (*Log, error) {
 }
 
 // settle writes the header of a new log and syncs what is there: after a kill the
-// kernel may hold bytes that the walk has read and the disk has not.
+// kernel may hold bytes that the walk has read and the disk has not. After a sync that
+// failed it may even hold them as clean, and then another sync does nothing; so what no
+// entry vouches for is written once more.
 func (l *Log) settle(f found) error {
 	first := uint64(1)
 	if len(f.segments) > 0 {
@@ -184,6 +186,11 @@ func (l *Log) settle(f found) error {
 		buf := binary.LittleEndian.AppendUint64(make([]byte, Headroom), l.logID)
 		if err := l.append(kindHeader, buf); err != nil {
 			return err
+		}
+	}
+	if len(f.doubted) > 0 {
+		if _, err := l.tail.WriteAt(f.doubted, f.doubt); err != nil {
+			return fmt.Errorf("write the end of the log once more: %w", err)
 		}
 	}
 	if err := l.tail.Sync(); err != nil {
