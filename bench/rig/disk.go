@@ -12,10 +12,11 @@ func (l Lacking) Error() string { return string(l) }
 
 // DiskOptions describe a file system to be made.
 type DiskOptions struct {
-	Kind  string   // ext4 or xfs
-	Bytes int64    // of the image, which is sparse; 0: 4 GiB
-	Make  []string // more arguments of mkfs
-	Mount string   // mount options, beside loop
+	Kind   string   // ext4 or xfs
+	Device string   // to be made on; empty: an image, which is sparse, on a loop device
+	Bytes  int64    // of the image; 0: 4 GiB
+	Make   []string // more arguments of mkfs
+	Mount  string   // mount options
 }
 
 // needed fails with a Lacking if one of the tools is missing.

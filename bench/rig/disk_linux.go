@@ -38,7 +38,7 @@ func OpenDisk(root string, o DiskOptions) (*Disk, error) {
 	if err := needed("mkfs."+o.Kind, "mount", "umount"); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat("/dev/loop-control"); err != nil {
+	if _, err := os.Stat("/dev/loop-control"); err != nil && o.Device == "" {
 		return nil, Lacking("no loop devices")
 	}
 	if o.Bytes == 0 {
@@ -49,7 +49,10 @@ func OpenDisk(root string, o DiskOptions) (*Disk, error) {
 		return nil, err
 	}
 	if err := d.mount(); err != nil { // a container may be denied it, a kernel lack the file system
-		return nil, errors.Join(Lacking(strings.TrimSpace(err.Error())), os.Remove(d.image))
+		if o.Device == "" {
+			err = errors.Join(Lacking(strings.TrimSpace(err.Error())), os.Remove(d.image))
+		}
+		return nil, err
 	}
 	return d, nil
 }
@@ -58,6 +61,9 @@ func (d *Disk) make() error {
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return err
 	}
+	if d.o.Device != "" {
+		return d.mkfs(d.o.Device)
+	}
 	f, err := os.Create(d.image)
 	if err != nil {
 		return err
@@ -65,15 +71,18 @@ func (d *Disk) make() error {
 	if err := errors.Join(f.Truncate(d.o.Bytes), f.Close()); err != nil {
 		return err
 	}
-	return command("mkfs."+d.o.Kind, append(append([]string{"-q"}, d.o.Make...), d.image)...)
+	return d.mkfs(d.image)
+}
+
+func (d *Disk) mkfs(on string) error {
+	return command("mkfs."+d.o.Kind, append(append([]string{"-q"}, d.o.Make...), on)...)
 }
 
 func (d *Disk) mount() error {
-	options := "loop"
-	if d.o.Mount != "" {
-		options += "," + d.o.Mount
+	if d.o.Device != "" {
+		return command("mount", "-o", "defaults,"+d.o.Mount, d.o.Device, d.Path)
 	}
-	return command("mount", "-o", options, d.image, d.Path)
+	return command("mount", "-o", "loop,"+d.o.Mount, d.image, d.Path)
 }
 
 // unmount tries for a while: the kernel may still be busy with a process that it has
@@ -103,6 +112,9 @@ func (d *Disk) Cut(p *Process) error {
 
 func (d *Disk) shutdown() (err error) {
 	f, err := os.Open(d.Path)
+	if errors.Is(err, unix.EIO) {
+		return nil // an XFS that has given up by itself
+	}
 	if err != nil {
 		return err
 	}
@@ -114,6 +126,9 @@ func (d *Disk) shutdown() (err error) {
 func (d *Disk) Close(keep bool) error {
 	if err := d.unmount(); err != nil || keep {
 		return err
+	}
+	if d.o.Device != "" {
+		return os.Remove(d.Path)
 	}
 	return errors.Join(os.Remove(d.image), os.Remove(d.Path))
 }

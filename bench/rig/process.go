@@ -146,8 +146,11 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Kill ends the life with SIGKILL and waits for its end.
+// Kill ends the life with SIGKILL and waits for its end. A nil Process has ended.
 func (p *Process) Kill() {
+	if p == nil {
+		return
+	}
 	_ = p.cmd.Process.Kill() // it may have ended by itself; whoever cares has looked
 	p.wg.Wait()
 }

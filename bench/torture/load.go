@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,7 @@ func (t *tally) push(ctx context.Context, a *api, l *lane, count int) int {
 		body = fmt.Appendf(body, `{"queue":%q,"partition":%q,"transactionId":"%s.%s.%d","payload":`, l.queue, l.partition, l.queue, l.partition, i)
 		body = append(append(body, t.payload(l, i)...), '}')
 	}
+	begun := time.Now()
 	status, answer, err := a.call(ctx, http.MethodPost, "/api/v1/push", append(body, `]}`...))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,6 +41,9 @@ func (t *tally) push(ctx context.Context, a *api, l *lane, count int) int {
 	}
 	switch status {
 	case http.StatusCreated:
+		if !t.failedAt.IsZero() && t.failedAt.Before(begun) && t.first == nil {
+			t.first = violated("fail-stop", "a push is answered after an answer that a write has failed")
+		}
 		if err := t.takeResults(l, first, count, answer); err != nil && t.first == nil {
 			t.first = err
 		}
@@ -49,6 +54,10 @@ func (t *tally) push(ctx context.Context, a *api, l *lane, count int) int {
 		}
 	case http.StatusServiceUnavailable:
 		t.unknown += count
+		t.failed++
+		if t.failedAt.IsZero() && bytes.Contains(answer, []byte("storage_failed")) {
+			t.failedAt = time.Now()
+		}
 	default:
 		if t.first == nil {
 			t.first = violated("unexpected answer", "push to queue %q, partition %q: %d %.300s", l.queue, l.partition, status, answer)

@@ -146,6 +146,7 @@ func (c *counts) tally(t *tally) {
 	c.add("stored", int64(t.stored))
 	c.add("refused", int64(t.refused))
 	c.add("without answer", int64(t.unknown))
+	c.add("requests answered 503", int64(t.failed))
 	c.add("acked", int64(t.acked))
 	c.add("delivered", int64(t.delivered))
 }

@@ -11,4 +11,6 @@ var parts = []part{
 	{"full", "a small disk is filled by pushes", 3, full},
 	{"last-bytes", "somebody else takes the last bytes of the disk", 2, lastBytes},
 	{"inodes", "the disk runs out of inodes", 2, inodes},
+	{"failing", "system calls on files fail, one after the other", 5, failing},
+	{"dying", "syncs fail for want of sectors, which then come back; then the power is cut", 3, dying},
 }

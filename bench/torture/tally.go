@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // outcome is what is known of a pushed message.
@@ -42,12 +43,14 @@ type tally struct {
 	mu    sync.Mutex
 	lanes map[string]*lane
 	first error
+	// failedAt is when an answer first said that a write had failed.
+	failedAt time.Time
 	totals
 }
 
 // totals are for the summary.
 type totals struct {
-	stored, refused, unknown, acked, delivered int
+	stored, refused, unknown, failed, acked, delivered int
 }
 
 func newTally(seed uint64, sizeMin, sizeMax int) *tally {

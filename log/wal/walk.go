@@ -44,8 +44,7 @@ type found struct {
 	next     uint64        // seq of the entry to come; 0 says that not even the header is there
 	torn     *CorruptError // where the last segment stops being valid, if it does
 	cut      []byte        // the bytes from there on; borrowed from the walker
-	doubt    int64         // from here on to tailSize nothing shows that the tail was ever synced
-	doubted  []byte        // those bytes; borrowed from the walker
+	tail     []byte        // its valid bytes; borrowed from the walker
 }
 
 func (f *found) tailIndex() uint64 { return f.segments[len(f.segments)-1] }
@@ -60,14 +59,7 @@ type walker struct {
 	visit func(e entry, size int64) error
 
 	buf   []byte
-	ends  []end // in the segment, of entries that none after them vouches for
 	found found
-}
-
-// end is where an entry ends.
-type end struct {
-	seq uint64
-	pos int64
 }
 
 // walk verifies a whole log. What it cannot explain as a torn tail is a *CorruptError.
@@ -131,7 +123,6 @@ func (w *walker) segment(index uint64, last bool) error {
 		return err
 	}
 	var pos int64
-	w.ends, w.found.doubt = w.ends[:0], 0
 	for int64(len(b)) > pos {
 		e, n, err := decodeEntry(b[pos:], w.seed)
 		if err == nil {
@@ -143,8 +134,6 @@ func (w *walker) segment(index uint64, last bool) error {
 		pos += int64(n)
 		w.found.size += int64(n)
 		w.found.next++
-		w.vouched(e.durable)
-		w.ends = append(w.ends, end{e.seq, pos})
 		if err := w.visit(e, w.found.size); err != nil {
 			return err
 		}
@@ -155,17 +144,7 @@ func (w *walker) segment(index uint64, last bool) error {
 
 // ended notes where the valid part of a segment ends.
 func (w *walker) ended(b []byte, pos int64) {
-	w.found.tailSize, w.found.doubted = pos, b[w.found.doubt:pos]
-}
-
-// vouched moves the doubt behind the entries up to a sequence number.
-func (w *walker) vouched(durable uint64) {
-	n := 0
-	for n < len(w.ends) && w.ends[n].seq <= durable {
-		w.found.doubt = w.ends[n].pos
-		n++
-	}
-	w.ends = slices.Delete(w.ends, 0, n)
+	w.found.tailSize, w.found.tail = pos, b[:pos]
 }
 
 // check tells whether an entry that is valid by itself belongs where it stands.
