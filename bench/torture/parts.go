@@ -13,4 +13,5 @@ var parts = []part{
 	{"inodes", "the disk runs out of inodes", 2, inodes},
 	{"failing", "system calls on files fail, one after the other", 5, failing},
 	{"dying", "syncs fail for want of sectors, which then come back; then the power is cut", 3, dying},
+	{"rot", "a file of a stopped broker is damaged", 6, rot},
 }

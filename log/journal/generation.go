@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"time"
 
@@ -13,23 +14,17 @@ import (
 // replay hands the entries of every unfiled generation to fn, and removes the filed
 // ones. It returns the newest generation's number.
 func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last uint64, err error) {
-	found, err := j.list()
+	if err := vfs.MakeDir(j.o.FS, j.o.Dir); err != nil {
+		return 0, fmt.Errorf("make journal directory: %w", err)
+	}
+	filed, found, err := j.o.generations()
 	if err != nil {
 		return 0, err
 	}
-	for len(found) > 0 && found[0] <= j.o.Filed {
-		if err := j.o.FS.RemoveAll(j.path(found[0])); err != nil {
+	for _, n := range filed {
+		if err := j.o.FS.RemoveAll(j.path(n)); err != nil {
 			return 0, fmt.Errorf("remove filed generation: %w", err)
 		}
-		found = found[1:]
-	}
-	for i, n := range found {
-		if want := j.o.Filed + 1 + uint64(i); n != want {
-			return 0, fmt.Errorf("journal %s: generation %d is missing, %d is there", j.o.Dir, want, n)
-		}
-	}
-	if len(found) == 0 && j.o.Filed > 0 {
-		return 0, fmt.Errorf("journal %s: generation %d is missing", j.o.Dir, j.o.Filed+1)
 	}
 	torn, err := j.firstUnsealed(found)
 	if err != nil {
@@ -43,23 +38,44 @@ func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last 
 	return j.o.Filed + uint64(len(found)), nil
 }
 
-// list returns the numbers of the generations that are there, ascending.
-func (j *Journal) list() (found []uint64, err error) {
-	if err := vfs.MakeDir(j.o.FS, j.o.Dir); err != nil {
-		return nil, fmt.Errorf("make journal directory: %w", err)
+// Check tells whether the generations that should be there are, without changing anything.
+// What it answers with is what Open would. A catalogue that has lost its end asks for
+// generations that are long gone, and must not be believed about anything else.
+func Check(o Options) error {
+	if o.FS == nil {
+		o.FS = vfs.OS
 	}
-	names, err := j.o.FS.List(j.o.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("list journal: %w", err)
+	_, _, err := o.generations()
+	return err
+}
+
+// generations lists the generations that are filed and those that are not, ascending. Of
+// the latter none may be missing.
+func (o *Options) generations() (filed, found []uint64, err error) {
+	names, err := o.FS.List(o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("list journal: %w", err)
 	}
 	for _, name := range names { // sorted, and of one width
 		n, err := strconv.ParseUint(name, 10, 64)
-		if err != nil || len(name) != 20 {
-			return nil, fmt.Errorf("journal %s: %q is not a generation", j.o.Dir, name)
+		switch {
+		case err != nil || len(name) != 20:
+			return nil, nil, fmt.Errorf("journal %s: %q is not a generation", o.Dir, name)
+		case n <= o.Filed:
+			filed = append(filed, n)
+		default:
+			found = append(found, n)
 		}
-		found = append(found, n)
 	}
-	return found, nil
+	for i, n := range found {
+		if want := o.Filed + 1 + uint64(i); n != want {
+			return nil, nil, fmt.Errorf("journal %s: generation %d is missing, %d is there: it was removed, or the catalogue has lost its end", o.Dir, want, n)
+		}
+	}
+	if len(found) == 0 && o.Filed > 0 {
+		return nil, nil, fmt.Errorf("journal %s: generation %d is missing", o.Dir, o.Filed+1)
+	}
+	return filed, found, nil
 }
 
 // firstUnsealed returns the index of the oldest generation that may have a torn tail.
