@@ -12,6 +12,9 @@ var parts = []part{
 	{"last-bytes", "somebody else takes the last bytes of the disk", 2, lastBytes},
 	{"inodes", "the disk runs out of inodes", 2, inodes},
 	{"failing", "system calls on files fail, one after the other", 5, failing},
-	{"dying", "syncs fail for want of sectors, which then come back; then the power is cut", 3, dying},
+	{"dying", "the disk takes no writes for some milliseconds; the broker ends, goes on, and loses its power", 3, dying},
 	{"rot", "a file of a stopped broker is damaged", 6, rot},
+	{"descriptors", "256 and 1,024 file descriptors", 2, descriptors},
+	{"pause", "the broker or a consumer is stopped for longer than a lease", 1, pause},
+	{"leak", "goroutines and descriptors after load", 1, leak},
 }
