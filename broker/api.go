@@ -206,6 +206,7 @@ type QueueInfo struct {
 	Pending       int64 // behind the slowest group and not leased
 	Processing    int64 // leased
 	DeadLetters   int64
+	Damaged       int // partitions out of service
 }
 
 // PartitionInfo describes one partition of a queue.
@@ -219,6 +220,7 @@ type PartitionInfo struct {
 	DeadLetters int64
 	OldestMs    int64 // append time of the oldest retained message, 0: none
 	NewestMs    int64
+	Damage      *Damage // nil: it is in service
 }
 
 // DeadLetter is a message set aside for one group.

@@ -115,6 +115,8 @@ type Broker struct {
 	leases *lease.Table
 	wheel  wheel
 
+	damages damages
+
 	created   watch // requests that wait for a queue to come into being
 	parking   parking
 	discovery atomic.Uint32 // turns the order of queues from one discovery pop to the next

@@ -343,16 +343,3 @@ func (b *Broker) settleLocked(p *partition, c *cursor) (offer bool) {
 	c.inflight--
 	return c.inflight == 0 && !p.goneLocked() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
 }
-
-// damageLocked takes p out of service if err is a failed checksum.
-func (b *Broker) damageLocked(p *partition, err error) error {
-	var corrupt *segment.CorruptError
-	if !errors.As(err, &corrupt) && !errors.Is(err, segment.ErrCorrupt) {
-		return err
-	}
-	if !p.damaged {
-		p.damaged = true
-		b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("partition damaged, out of service")
-	}
-	return errors.Join(ErrPartitionDamaged, err)
-}

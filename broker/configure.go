@@ -161,4 +161,5 @@ func (b *Broker) forgetPartitions(q *queue) {
 		p.cursors, p.tail = nil, nil
 		p.mu.Unlock()
 	}
+	b.damages.forget(q) // it is deleted, so none of it is noted any more
 }

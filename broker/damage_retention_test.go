@@ -40,6 +40,9 @@ func TestRetentionDropsDamage(t *testing.T) {
 	if _, err := b.Pop(&pop); err == nil {
 		t.Fatal("a damaged message was delivered")
 	}
+	if n := b.DamagedPartitions(); n != 1 {
+		t.Fatalf("%d damaged partitions", n)
+	}
 	k.ahead.Add(int64(keeperWindow + time.Second))
 	b.retain()
 	if err := pushOne(b, "p", "y"); err != nil {
@@ -47,5 +50,8 @@ func TestRetentionDropsDamage(t *testing.T) {
 	}
 	if ids, _ := popAll(t, b, PopRequest{Partition: "p", Pinned: true, Group: "g", Batch: 5}); len(ids) != 1 || ids[0] != "y" {
 		t.Fatalf("popped %v", ids)
+	}
+	if n := b.DamagedPartitions(); n != 0 {
+		t.Fatalf("%d damaged partitions, in service", n)
 	}
 }

@@ -124,7 +124,7 @@
 //	                           by ascending number
 //	queue.mu                   partitions and groups of a queue, announcing it
 //	ready.mu, watch.mu         candidates and waiters
-//	deadLetters.mu, aging.mu, wheel.mu, lease table, changes.mu, journal, dedup
+//	deadLetters.mu, damages.mu, aging.mu, wheel.mu, lease table, changes.mu, journal, dedup
 //	                           leaves: nothing is locked under them
 //
 // Broker.mu and partition.mu are never held together; several partitions only by

@@ -209,6 +209,7 @@ func (s *spooler) checkPartition(t *testing.T, what string, b *Broker, p *partit
 // checkRecovery recovers twice, each time from a crash.
 func (s *spooler) checkRecovery(t *testing.T, what string, crashed *faultfs.FS) {
 	t.Helper()
+	wantClean(t, what, crashed)
 	b, err := openOn(crashed)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)

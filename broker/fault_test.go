@@ -197,6 +197,7 @@ func (w *witness) check(t *testing.T, what string, b *Broker) string {
 // checkRecovery recovers twice, each time from a crash, and uses the broker in between.
 func (w *witness) checkRecovery(t *testing.T, what string, crashed *faultfs.FS) {
 	t.Helper()
+	wantClean(t, what, crashed)
 	b, err := openOn(crashed)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)

@@ -34,7 +34,7 @@ func (b *Broker) Queue(t Tenant, name string) (QueueInfo, []PartitionInfo, error
 
 func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []PartitionInfo) {
 	info = q.identity()
-	info.DeadLetters = q.dead.count()
+	info.DeadLetters, info.Damaged = q.dead.count(), b.damages.in(q)
 	letters := q.dead.counts()
 	info.Segments = b.store.QueueSegments(q.number)
 	now := b.clock.mono()
@@ -47,6 +47,7 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 		}
 		pi := p.inspectLocked(groups, now)
 		info.RetainedBytes += p.filedBytes + p.tailBytesLocked()
+		damaged := p.damaged
 		p.mu.Unlock()
 		info.Partitions++
 		info.Total += pi.Total
@@ -55,6 +56,9 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 		if detail {
 			pi.ID = partitionID(b.directory, p.number)
 			pi.DeadLetters = letters[p.number]
+			if damaged {
+				pi.Damage = b.damages.of(p)
+			}
 			partitions = append(partitions, pi)
 		}
 	}
@@ -91,6 +95,8 @@ type Stats struct {
 	Parked     int
 	Leases     int
 
+	DamagedPartitions int // out of service; see Broker.DamagedPartitions
+
 	// Since Open: messages that each rule has dropped, and segments with their bytes.
 	DroppedByRetention, DroppedCompleted, DroppedByEviction int64
 	DroppedSegments, DroppedSegmentBytes                    int64
@@ -107,6 +113,7 @@ func (b *Broker) Stats() Stats {
 	d := &b.dropped
 	return Stats{
 		Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len(),
+		DamagedPartitions:  b.DamagedPartitions(),
 		DroppedByRetention: d.messages[dropRetention].Load(), DroppedCompleted: d.messages[dropCompleted].Load(),
 		DroppedByEviction: d.messages[dropEviction].Load(),
 		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),

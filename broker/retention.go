@@ -228,7 +228,7 @@ func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) 
 func (b *Broker) cutLocked(p *partition, c cut) {
 	p.start, p.startMs, p.filedBytes = c.offset, c.startMs, c.bytes
 	if c.offset >= p.filedEnd {
-		p.damaged = false // what was damaged lay in a segment, and is gone
+		b.mendLocked(p) // what was damaged lay in a segment
 	}
 	b.changed.partition(p)
 	b.journal.Append(record.AppendCut(nil, &record.Cut{Partition: p.number, Start: c.offset, StartMs: c.startMs}), true)

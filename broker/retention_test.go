@@ -226,6 +226,7 @@ func contents(t *testing.T, what string, b *Broker) (ids []string) {
 // checkRecovery opens what a crash has left, twice, and lets the broker go on in between.
 func (k *keeper) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 	t.Helper()
+	wantClean(t, what, fsys)
 	b, err := k.open(fsys)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -245,6 +246,7 @@ func (k *keeper) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 	checkFiles(t, what, b, fsys)
 	again := fsys.CrashStrict()
 	closeBroker(t, b)
+	wantClean(t, what+", used", again)
 	b, err = k.open(again)
 	if err != nil {
 		t.Fatalf("%s: second recovery: %v", what, err)

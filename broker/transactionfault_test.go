@@ -167,6 +167,7 @@ func TestTransactionsUnderFaults(t *testing.T) {
 		closeBroker(t, b)
 		for what, disk := range disks {
 			what = fmt.Sprintf("call %d, %s", n, what)
+			wantClean(t, what, disk)
 			after, err := openOn(disk)
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)

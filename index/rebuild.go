@@ -16,7 +16,7 @@ import (
 func Rebuild(r *segment.Reader, length int64) ([]Located, error) {
 	var all []Located
 	for at := int64(segment.FileHeaderLen); at < length; {
-		entries, end, err := rebuildRun(r, at, length)
+		entries, end, err := RebuildRun(r, at, length)
 		if err != nil {
 			return nil, err
 		}
@@ -26,8 +26,8 @@ func Rebuild(r *segment.Reader, length int64) ([]Located, error) {
 	return all, nil
 }
 
-// rebuildRun rebuilds the run at start and returns where it ends.
-func rebuildRun(r *segment.Reader, start, length int64) ([]Located, int64, error) {
+// RebuildRun is Rebuild for the run at start alone, and returns where it ends.
+func RebuildRun(r *segment.Reader, start, length int64) ([]Located, int64, error) {
 	p := Packer{ExtentBytes: r.Header().ExtentBytes}
 	index, err := r.Scan(start, length, func(position int64, h *segment.Header, _ []byte) error {
 		p.Add(h, uint32(position))

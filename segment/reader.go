@@ -30,6 +30,16 @@ func OpenReader(fsys vfs.FS, path string) (*Reader, error) {
 	return &Reader{file: file, path: path, header: h}, nil
 }
 
+// OpenReaderUnchecked opens the segment file path without reading its header, and takes h
+// for it: for those who look at damage.
+func OpenReaderUnchecked(fsys vfs.FS, path string, h FileHeader) (*Reader, error) {
+	file, err := fsys.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	return &Reader{file: file, path: path, header: h}, nil
+}
+
 func readFileHeader(file vfs.File, path string) (FileHeader, error) {
 	var b [FileHeaderLen]byte
 	if err := readFull(file, path, b[:], 0); err != nil {

@@ -55,6 +55,7 @@ type fake struct {
 	detail  broker.MessageDetail
 
 	ready    error
+	damaged  int
 	stopOnce sync.Once
 	stopC    chan struct{}
 	released chan uuid.UUID
@@ -210,6 +211,8 @@ func (f *fake) Messages(_ broker.Tenant, filter broker.MessageFilter) (broker.Me
 func (f *fake) Message(broker.Tenant, uuid.UUID, string) (broker.MessageDetail, error) {
 	return f.detail, f.err
 }
+
+func (f *fake) DamagedPartitions() int { return f.damaged }
 
 func (f *fake) Ready() error { return f.ready }
 func (f *fake) StopWaiting() { f.stopOnce.Do(func() { close(f.stopC) }) }

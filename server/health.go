@@ -23,6 +23,8 @@ func (r *request) health() {
 	b = codec.AppendString(b, s.opts.Version)
 	if r.broker == nil {
 		b = append(b, `,"recovering":true`...)
+	} else {
+		b = appendDamaged(b, r.broker.DamagedPartitions()) // the others are served
 	}
 	r.send(status, append(b, '}'))
 }

@@ -69,7 +69,15 @@ func appendQueue(b []byte, q *broker.QueueInfo) []byte {
 	b = strconv.AppendInt(b, q.Pending, 10)
 	b = append(b, `,"processing":`...)
 	b = strconv.AppendInt(b, q.Processing, 10)
-	return append(b, `}}`...)
+	return append(appendDamaged(append(b, '}'), q.Damaged), '}')
+}
+
+// appendDamaged says how many partitions are out of service, if any are.
+func appendDamaged(b []byte, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, `,"damagedPartitions":`...), int64(n), 10)
 }
 
 // filterQueues sorts the queues, newest first, and keeps those that were asked for.
@@ -164,7 +172,7 @@ func (r *request) describeQueue() {
 	if len(shown) < len(partitions) {
 		b = append(b, `,"partitionsTruncated":true`...)
 	}
-	r.send(fasthttp.StatusOK, append(b, '}'))
+	r.send(fasthttp.StatusOK, append(appendDamaged(b, queue.Damaged), '}'))
 }
 
 func sortPartitions(partitions []broker.PartitionInfo) {
@@ -184,6 +192,12 @@ func appendPartition(b []byte, p *broker.PartitionInfo) []byte {
 	b = appendTime(b, p.OldestMs)
 	b = append(b, `,"newestMessage":`...)
 	b = appendTime(b, p.NewestMs)
+	if p.Damage != nil {
+		b = append(b, `,"damaged":true,"damagedFile":`...)
+		b = codec.AppendString(b, p.Damage.File)
+		b = append(b, `,"damagedPosition":`...)
+		b = strconv.AppendInt(b, p.Damage.Position, 10)
+	}
 	return append(b, '}')
 }
 

@@ -74,6 +74,7 @@ type Broker interface {
 
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
+	DamagedPartitions() int
 	// StopWaiting wakes every parked Pop with an empty result; later ones do not park.
 	StopWaiting()
 }

@@ -28,7 +28,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
+	var exit exitError
+	if errors.As(err, &exit) && exit.err == nil {
+		return exit.status
+	}
 	fmt.Fprintf(stderr, "skep: %v\n", err)
+	if exit.err != nil {
+		return exit.status
+	}
 	var usage usageError
 	if errors.As(err, &usage) {
 		return 2
@@ -46,7 +53,7 @@ func newRootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newPushCommand(), newConsumeCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newPushCommand(), newConsumeCommand(), newVerifyCommand(), newVersionCommand())
 	return root
 }
 

@@ -113,9 +113,12 @@ func (b *sealedBucket) memory() int64 {
 
 // Hash returns the hash under which Add and Lookup know the transaction id of a
 // message of the partition. It depends on the seed of this store.
-func (x *Index) Hash(partition uint64, id []byte) uint64 {
+func (x *Index) Hash(partition uint64, id []byte) uint64 { return HashOf(x.seed, partition, id) }
+
+// HashOf is Index.Hash under a seed that Inspect has read.
+func HashOf(seed, partition uint64, id []byte) uint64 {
 	var d xxhash.Digest
-	d.ResetWithSeed(x.seed)
+	d.ResetWithSeed(seed)
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], partition)
 	_, _ = d.Write(b[:]) // never fails

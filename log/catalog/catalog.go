@@ -34,24 +34,36 @@ type Catalog struct{ home *wal.Home }
 // Open opens or makes the catalogue and hands it frame by frame to load; body is
 // borrowed. Errors: those of load, and *wal.CorruptError with file and position.
 func Open(o Options, load func(k record.Kind, body []byte) error) (*Catalog, error) {
-	home, err := wal.OpenHome(wal.HomeOptions{FS: o.FS, Dir: o.Dir, LogID: logID, Logger: o.Logger},
-		func(data []byte) error {
-			for len(data) > 0 {
-				k, body, rest, err := record.NextFrame(data)
-				if err != nil {
-					return err
-				}
-				if err := load(k, body); err != nil {
-					return err
-				}
-				data = rest
-			}
-			return nil
-		})
+	home, err := wal.OpenHome(o.home(), eachFrame(load))
 	if err != nil {
 		return nil, fmt.Errorf("open catalogue: %w", err)
 	}
 	return &Catalog{home}, nil
+}
+
+// Inspect is the load of Open, but changes nothing on disk.
+func Inspect(o Options, load func(k record.Kind, body []byte) error) (wal.HomeInspection, error) {
+	return wal.InspectHome(o.home(), eachFrame(load))
+}
+
+func (o Options) home() wal.HomeOptions {
+	return wal.HomeOptions{FS: o.FS, Dir: o.Dir, LogID: logID, Logger: o.Logger}
+}
+
+func eachFrame(load func(k record.Kind, body []byte) error) func(data []byte) error {
+	return func(data []byte) error {
+		for len(data) > 0 {
+			k, body, rest, err := record.NextFrame(data)
+			if err != nil {
+				return err
+			}
+			if err := load(k, body); err != nil {
+				return err
+			}
+			data = rest
+		}
+		return nil
+	}
 }
 
 // Commit appends the frames that write emits, see Rewrite, and returns when they are on

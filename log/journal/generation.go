@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"time"
 
 	"github.com/skepmq/skep/log/wal"
@@ -14,10 +13,11 @@ import (
 // replay hands the entries of every unfiled generation to fn, and removes the filed
 // ones. It returns the newest generation's number.
 func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last uint64, err error) {
-	if err := vfs.MakeDir(j.o.FS, j.o.Dir); err != nil {
-		return 0, fmt.Errorf("make journal directory: %w", err)
+	found, err := j.list()
+	if err != nil {
+		return 0, err
 	}
-	filed, found, err := j.o.generations()
+	filed, found, err := j.split(found)
 	if err != nil {
 		return 0, err
 	}
@@ -38,6 +38,18 @@ func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last 
 	return j.o.Filed + uint64(len(found)), nil
 }
 
+// list returns the numbers of the generations that are there, ascending.
+func (j *Journal) list() (found []uint64, err error) {
+	if err := vfs.MakeDir(j.o.FS, j.o.Dir); err != nil {
+		return nil, fmt.Errorf("make journal directory: %w", err)
+	}
+	names, err := j.o.FS.List(j.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list journal: %w", err)
+	}
+	return j.generations(names)
+}
+
 // Check tells whether the generations that should be there are, without changing anything.
 // What it answers with is what Open would. A catalogue that has lost its end asks for
 // generations that are long gone, and must not be believed about anything else.
@@ -45,35 +57,31 @@ func Check(o Options) error {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	_, _, err := o.generations()
+	names, err := o.FS.List(o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list journal: %w", err)
+	}
+	j := &Journal{o: o}
+	found, err := j.generations(names)
+	if err == nil {
+		_, _, err = j.split(found)
+	}
 	return err
 }
 
-// generations lists the generations that are filed and those that are not, ascending. Of
-// the latter none may be missing.
-func (o *Options) generations() (filed, found []uint64, err error) {
-	names, err := o.FS.List(o.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("list journal: %w", err)
-	}
-	for _, name := range names { // sorted, and of one width
-		n, err := strconv.ParseUint(name, 10, 64)
-		switch {
-		case err != nil || len(name) != 20:
-			return nil, nil, fmt.Errorf("journal %s: %q is not a generation", o.Dir, name)
-		case n <= o.Filed:
-			filed = append(filed, n)
-		default:
-			found = append(found, n)
-		}
+// split tells the generations that are filed from those that are not. Of the latter none
+// may be missing.
+func (j *Journal) split(found []uint64) (filed, unfiled []uint64, err error) {
+	for len(found) > 0 && found[0] <= j.o.Filed {
+		filed, found = append(filed, found[0]), found[1:]
 	}
 	for i, n := range found {
-		if want := o.Filed + 1 + uint64(i); n != want {
-			return nil, nil, fmt.Errorf("journal %s: generation %d is missing, %d is there: it was removed, or the catalogue has lost its end", o.Dir, want, n)
+		if want := j.o.Filed + 1 + uint64(i); n != want {
+			return nil, nil, &GapError{j.o.Dir, want, n}
 		}
 	}
-	if len(found) == 0 && o.Filed > 0 {
-		return nil, nil, fmt.Errorf("journal %s: generation %d is missing", o.Dir, o.Filed+1)
+	if len(found) == 0 && j.o.Filed > 0 {
+		return nil, nil, &GapError{Dir: j.o.Dir, Missing: j.o.Filed + 1}
 	}
 	return filed, found, nil
 }

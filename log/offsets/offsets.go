@@ -30,29 +30,41 @@ type Log struct{ home *wal.Home }
 
 // Open opens or makes the log and hands each cursor to load, oldest record first.
 func Open(o Options, load func(record.Cursor)) (*Log, error) {
-	home, err := wal.OpenHome(wal.HomeOptions{FS: o.FS, Dir: o.Dir, LogID: o.LogID, Logger: o.Logger},
-		func(data []byte) error {
-			for len(data) > 0 {
-				k, body, rest, err := record.NextFrame(data)
-				if err != nil {
-					return err
-				}
-				if k != record.KindCursor {
-					return fmt.Errorf("%w: kind %d among cursors", record.ErrCorrupt, k)
-				}
-				c, err := record.DecodeCursor(body)
-				if err != nil {
-					return err
-				}
-				load(c)
-				data = rest
-			}
-			return nil
-		})
+	home, err := wal.OpenHome(o.home(), eachCursor(load))
 	if err != nil {
 		return nil, fmt.Errorf("open consumer-offset log: %w", err)
 	}
 	return &Log{home}, nil
+}
+
+// Inspect is the load of Open, but changes nothing on disk.
+func Inspect(o Options, load func(record.Cursor)) (wal.HomeInspection, error) {
+	return wal.InspectHome(o.home(), eachCursor(load))
+}
+
+func (o Options) home() wal.HomeOptions {
+	return wal.HomeOptions{FS: o.FS, Dir: o.Dir, LogID: o.LogID, Logger: o.Logger}
+}
+
+func eachCursor(load func(record.Cursor)) func(data []byte) error {
+	return func(data []byte) error {
+		for len(data) > 0 {
+			k, body, rest, err := record.NextFrame(data)
+			if err != nil {
+				return err
+			}
+			if k != record.KindCursor {
+				return fmt.Errorf("%w: kind %d among cursors", record.ErrCorrupt, k)
+			}
+			c, err := record.DecodeCursor(body)
+			if err != nil {
+				return err
+			}
+			load(c)
+			data = rest
+		}
+		return nil
+	}
 }
 
 // Commit appends cursors and returns when they are on disk. Several entries may hold

@@ -101,8 +101,7 @@ func (h *Home) load(number uint64, load func([]byte) error) error {
 // create makes the first generation, over what a crash may have left of it.
 func (h *Home) create(dirs generations) error {
 	if len(dirs.old) > 0 {
-		path := filepath.Join(h.o.Dir, dirs.old[0])
-		return &CorruptError{path, 0, fmt.Errorf("%w: the generation that replaced this one is missing", ErrCorrupt)}
+		return replacementMissing(filepath.Join(h.o.Dir, dirs.old[0]))
 	}
 	log, err := h.begin(1)
 	if err != nil {
@@ -110,6 +109,10 @@ func (h *Home) create(dirs generations) error {
 	}
 	h.log, h.number = log, 1
 	return h.finish()
+}
+
+func replacementMissing(path string) error {
+	return &CorruptError{path, 0, fmt.Errorf("%w: the generation that replaced this one is missing", ErrCorrupt)}
 }
 
 // begin opens an empty generation.

@@ -21,6 +21,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 )
@@ -32,7 +33,10 @@ type world struct {
 	broker broker.Options
 	server server.Options
 	tcp    bool // serve on loopback instead of in memory
-	clock  *clock
+	// damaged says that the test does damage to the directory: it is not verified then,
+	// as it otherwise is before each start and after each stop.
+	damaged bool
+	clock   *clock
 
 	running *instance
 	client  *http.Client
@@ -110,6 +114,7 @@ func (w *world) start() {
 // open opens the broker. A process that another test has just forked holds, until it runs
 // its program, the lock of a directory that was open then.
 func (w *world) open() (b *broker.Broker, err error) {
+	w.verify()
 	await(w.t, "the lock of the directory", func() bool {
 		b, err = broker.Open(w.broker)
 		return !errors.Is(err, vfs.ErrLocked)
@@ -139,6 +144,22 @@ func (w *world) stop() {
 	w.client.CloseIdleConnections()
 	if err := errors.Join(in.server.Shutdown(ctx), <-in.served, in.broker.Close()); err != nil {
 		w.t.Errorf("stop: %v", err)
+	}
+	w.verify()
+}
+
+// verify checks the directory, which no broker serves. A process that another test has just
+// forked may hold its lock, see open.
+func (w *world) verify() {
+	w.t.Helper()
+	if w.damaged {
+		return
+	}
+	r, err := fsck.Verify(fsck.Options{Dir: w.dir, Now: w.clock.now})
+	if err != nil && !errors.Is(err, vfs.ErrLocked) {
+		w.t.Errorf("verify: %v", err)
+	} else if err == nil && !r.Clean {
+		w.t.Errorf("the directory is not in order: %+v", r.Findings)
 	}
 }
 

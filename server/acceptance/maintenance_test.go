@@ -200,6 +200,7 @@ func TestM706MintedWhenBuffered(t *testing.T) {
 			free := p.Messages[2].as("completed")
 			free.LeaseID = ""
 			w.stop()
+			w.damaged = true
 			if err := os.RemoveAll(filepath.Join(w.dir, "dedup")); err != nil {
 				t.Fatal(err)
 			}

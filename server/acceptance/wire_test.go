@@ -110,6 +110,7 @@ type (
 			Pending    int64 `json:"pending"`
 			Processing int64 `json:"processing"`
 		} `json:"messages"`
+		Damaged int `json:"damagedPartitions,omitempty"`
 	}
 	queueList struct {
 		Queues []queueSummary `json:"queues"`
@@ -129,6 +130,9 @@ type (
 		Stats     counts  `json:"stats"`
 		Oldest    *string `json:"oldestMessage"`
 		Newest    *string `json:"newestMessage"`
+		Damaged   bool    `json:"damaged,omitempty"`
+		File      string  `json:"damagedFile,omitempty"`
+		Position  int64   `json:"damagedPosition,omitempty"`
 	}
 	labelledOptions struct {
 		Namespace string `json:"namespace"`
@@ -148,6 +152,7 @@ type (
 		Options       labelledOptions   `json:"options"`
 		// Beyond the documented keys: the list of partitions can be cut.
 		PartitionCount int `json:"partitionCount"`
+		Damaged        int `json:"damagedPartitions,omitempty"`
 	}
 	deleteAnswer struct {
 		Deleted bool   `json:"deleted"`
