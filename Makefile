@@ -10,7 +10,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
-.PHONY: run build test race lint fuzz model histories crash demo bench bench-quick bench-compare cover tidy-check clean
+.PHONY: run build test race lint fuzz model histories crash torture demo bench bench-quick bench-compare cover tidy-check clean
 
 run: build
 	@./bin/skep serve & pid=$$!; \
@@ -59,6 +59,13 @@ histories:
 ROUNDS ?= 40
 crash: build
 	$(GO) run ./bench/crash --skep bin/skep --mode all --rounds $(ROUNDS)
+
+# make torture DURATION=1h ONLY=rot,full SEED=42 is about disks and machines that fail; as
+# root it does more.
+DURATION ?= 5m
+ONLY     ?=
+torture: build
+	$(GO) run ./bench/torture --skep bin/skep --duration $(DURATION) --seed $(SEED) --only '$(ONLY)'
 
 demo: build
 	$(GO) run ./bench/demo --skep bin/skep

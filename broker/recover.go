@@ -202,8 +202,14 @@ func (r *recovery) has(name string) bool {
 	return err == nil && slices.Contains(names, name)
 }
 
+// openStore opens the segments, and removes what the catalogue does not know. So first the
+// journal has to bear the catalogue out: one that has lost its end, which cannot be told
+// from a torn one, would have segments removed that hold messages.
 func (r *recovery) openStore() (err error) {
 	b := r.b
+	if err := journal.Check(b.journalOptions()); err != nil {
+		return err
+	}
 	var live []partlog.SegmentInfo
 	for _, s := range r.segments {
 		if b.byNumber[s.Queue] != nil {
@@ -305,12 +311,16 @@ func (r *recovery) reindexPartition(p *partition, since int64) error {
 	return err
 }
 
-func (r *recovery) openJournal() (err error) {
-	b := r.b
-	b.journal, err = journal.Open(journal.Options{
+func (b *Broker) journalOptions() journal.Options {
+	return journal.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "journal"), LogID: b.directory, Filed: b.filed,
 		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log, Gather: b.o.Gather,
-	}, r.replay)
+	}
+}
+
+func (r *recovery) openJournal() (err error) {
+	b := r.b
+	b.journal, err = journal.Open(b.journalOptions(), r.replay)
 	if err != nil {
 		return err
 	}

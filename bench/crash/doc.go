@@ -10,7 +10,8 @@
 //     crash: "kill" sends SIGKILL; "torn" then also appends garbage to the newest file
 //     of a log, as a write that nobody was answered for leaves it; "powercut" shuts
 //     down an ext4 file system on a loop device under the broker's feet, so that
-//     whatever was not synced is gone, and mounts it again.
+//     whatever was not synced is gone, and mounts it again. "powercut-commit1" and
+//     "powercut-xfs" do so with other mount options and another file system.
 //   - A run is made of epochs, an epoch of rounds. Within an epoch workers push, pop,
 //     ack and misbehave over HTTP; each round ends with a crash at a random moment, now
 //     and then with another one while the broker starts.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/skepmq/skep/bench/rig"
 )
 
 // settings are what the flags say.
@@ -29,7 +31,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	pflag.StringVar(&s.mode, "mode", "all", "kill, torn, powercut, or all: the rounds of kill and half of them of each other")
+	pflag.StringVar(&s.mode, "mode", "all", "kill, torn, powercut, powercut-commit1, powercut-xfs, or all: the rounds of kill and half of them of torn and powercut")
 	pflag.IntVar(&s.rounds, "rounds", 12, "how often the broker is crashed")
 	pflag.DurationVar(&s.duration, "duration", 0, "how long each mode runs, instead of a number of rounds")
 	pflag.Uint64Var(&s.seed, "seed", 0, "of the random choices; 0 takes one and prints it")
@@ -55,7 +57,7 @@ type plan struct {
 
 func (s *settings) plans() ([]plan, error) {
 	switch s.mode {
-	case "kill", "torn", "powercut":
+	case "kill", "torn", "powercut", "powercut-commit1", "powercut-xfs":
 		return []plan{{s.mode, s.rounds, true}}, nil
 	case "all":
 		half := (s.rounds + 1) / 2
@@ -108,13 +110,13 @@ func (s *settings) runMode(ctx context.Context, dir string, p plan, out io.Write
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	st, why, err := s.openStore(dir, p.mode)
+	st, err := s.openStore(dir, p.mode)
+	if lacking := rig.Lacking(""); errors.As(err, &lacking) {
+		fmt.Fprintf(out, "%s: skipped: %s\n", p.mode, lacking)
+		return nil
+	}
 	if err != nil {
 		return err
-	}
-	if why != "" {
-		fmt.Fprintf(out, "%s: skipped: %s\n", p.mode, why)
-		return nil
 	}
 	defer func() { err = errors.Join(err, st.close(err != nil)) }()
 	log, err := os.OpenFile(filepath.Join(dir, "broker.log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -124,11 +126,12 @@ func (s *settings) runMode(ctx context.Context, dir string, p plan, out io.Write
 	defer func() { err = errors.Join(err, log.Close()) }()
 	r := &run{
 		seed: s.seed, begun: time.Now(), rng: rand.New(rand.NewPCG(s.seed, 1)), check: newChecker(s.seed), gate: newGate(),
-		store: st, brokers: &brokers{path: s.skep, log: log},
+		store: st, brokers: &rig.Brokers{Path: s.skep, Log: log, Env: []string{"SKEP_DELIVERY_DETAILS=true", "RETENTION_INTERVAL=200"}},
 	}
 	if s.checkpoint == "small" {
-		r.brokers.checkpoint = "65536"
+		r.brokers.Env = append(r.brokers.Env, "SKEP_CHECKPOINT_BYTES=65536")
 	}
+	r.verifies = r.brokers.CanVerify()
 	err = r.all(ctx, p.rounds, s.duration)
 	if r.check.failed() {
 		err = errViolation
@@ -138,13 +141,23 @@ func (s *settings) runMode(ctx context.Context, dir string, p plan, out io.Write
 	return err
 }
 
-// openStore opens the store of a mode; why says what the machine lacks for it.
-func (s *settings) openStore(dir, mode string) (st store, why string, err error) {
-	switch mode {
-	case "torn":
-		return &tornStore{killStore{dir}, rand.New(rand.NewPCG(s.seed, 2))}, "", nil
-	case "powercut":
-		return openPowerStore(dir)
+// disks are the file systems of the modes that cut the power. With commit=1 an ext4 writes
+// its own journal back every second, so that a cut finds names and sizes without their data.
+var disks = map[string]rig.DiskOptions{
+	"powercut":         {Kind: "ext4"},
+	"powercut-commit1": {Kind: "ext4", Mount: "commit=1"},
+	"powercut-xfs":     {Kind: "xfs"},
+}
+
+// openStore opens the store of a mode. Its error is a rig.Lacking if the machine cannot
+// have one.
+func (s *settings) openStore(dir, mode string) (store, error) {
+	if o, ok := disks[mode]; ok {
+		d, err := rig.OpenDisk(dir, o)
+		return &powerStore{d}, err
 	}
-	return &killStore{dir}, "", nil
+	if mode == "torn" {
+		return &tornStore{killStore{dir}, rand.New(rand.NewPCG(s.seed, 2))}, nil
+	}
+	return &killStore{dir}, nil
 }

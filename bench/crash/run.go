@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/skepmq/skep/bench/rig"
 )
 
 const (
@@ -26,13 +28,16 @@ type run struct {
 	check   *checker
 	gate    *gate
 	store   store
-	brokers *brokers
+	brokers *rig.Brokers
 
-	process *process
+	process *rig.Process
 	epochs  int
 	rounds  int
 	kills   int
 	slowest time.Duration // from start to ready
+
+	verifies bool // the broker can check a directory
+	verified int
 }
 
 func (r *run) now() moment { return time.Since(r.begun) }
@@ -52,7 +57,7 @@ func (r *run) all(ctx context.Context, rounds int, duration time.Duration) (err 
 	})
 	defer func() {
 		if r.process != nil {
-			r.process.kill()
+			r.process.Kill()
 		}
 	}()
 	if err := r.start(ctx); err != nil {
@@ -90,8 +95,8 @@ func (r *run) round(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-r.process.exitedC:
-		r.check.complain("ended by itself", "life %d: %v\n%s", r.brokers.lives, r.process.exit, r.brokers.lastWords(r.process))
+	case <-r.process.ExitedC:
+		r.check.complain("ended by itself", "life %d: %v\n%s", r.brokers.Lives, r.process.Exit, r.brokers.LastWords(r.process))
 		return errViolation
 	case <-ctx.Done():
 		return ctx.Err()
@@ -105,7 +110,7 @@ func (r *run) restart(ctx context.Context) error {
 		return err
 	}
 	for r.rng.IntN(4) == 0 {
-		p, err := r.brokers.start(r.store.dir())
+		p, err := r.brokers.Start(r.store.dir())
 		if err != nil {
 			return err
 		}
@@ -120,7 +125,7 @@ func (r *run) restart(ctx context.Context) error {
 
 // crash ends the broker's life.
 func (r *run) crash(when string) error {
-	life := r.brokers.lives
+	life := r.brokers.Lives
 	how, err := r.store.crash(r.process, func() { r.check.cut(life) })
 	r.gate.shut()
 	r.process = nil
@@ -129,7 +134,21 @@ func (r *run) crash(when string) error {
 	}
 	r.kills++
 	r.check.crashed(life, r.now(), how+when)
-	return nil
+	return r.verify()
+}
+
+// verify has the broker check what the crash has left: no crash may look like damage.
+func (r *run) verify() error {
+	if !r.verifies {
+		return nil
+	}
+	r.verified++
+	said, err := r.brokers.Verify(r.store.dir())
+	if errors.Is(err, rig.ErrFindings) {
+		r.check.complain("verify", "after the end of life %d:\n%s", r.brokers.Lives, said)
+		return errViolation
+	}
+	return err
 }
 
 // start starts the broker and opens the gate when it is ready. A broker that does not
@@ -137,23 +156,23 @@ func (r *run) crash(when string) error {
 func (r *run) start(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		begun := time.Now()
-		p, err := r.brokers.start(r.store.dir())
+		p, err := r.brokers.Start(r.store.dir())
 		if err != nil {
 			return err
 		}
 		r.process = p
-		err = p.ready(ctx)
+		err = p.Ready(ctx)
 		if err == nil {
 			r.slowest = max(r.slowest, time.Since(begun))
-			r.gate.open(r.brokers.lives, p.address)
+			r.gate.open(r.brokers.Lives, p.Address)
 			return nil
 		}
-		if !errors.Is(err, errNotReady) {
+		if !errors.Is(err, rig.ErrNotReady) {
 			return err
 		}
-		p.kill()
-		if !r.brokers.portTaken(p) || attempt == 3 {
-			r.check.complain("start", "life %d: %v\n%s", r.brokers.lives, err, r.brokers.lastWords(p))
+		p.Kill()
+		if !r.brokers.PortTaken(p) || attempt == 3 {
+			r.check.complain("start", "life %d: %v\n%s", r.brokers.Lives, err, r.brokers.LastWords(p))
 			return errViolation
 		}
 	}
@@ -165,8 +184,8 @@ func (r *run) summary(mode string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &c.totals
-	text := fmt.Sprintf("%s: %d rounds, %d kills, %d messages pushed, %d answered, %d pushed without an answer, %d duplicates, %d deliveries, %d redeliveries, %d acks, %d without an answer, %d dead letters, slowest start %v, %d violations\n",
-		mode, r.rounds, r.kills, t.messages, t.stored, t.lostPushes, t.duplicates, t.deliveries, t.redeliveries, t.acks, t.lostAcks, t.deadLetters, r.slowest.Round(time.Millisecond), len(c.violations))
+	text := fmt.Sprintf("%s: %d rounds, %d kills, %d verified, %d messages pushed, %d answered, %d pushed without an answer, %d duplicates, %d deliveries, %d redeliveries, %d acks, %d without an answer, %d dead letters, slowest start %v, %d violations\n",
+		mode, r.rounds, r.kills, r.verified, t.messages, t.stored, t.lostPushes, t.duplicates, t.deliveries, t.redeliveries, t.acks, t.lostAcks, t.deadLetters, r.slowest.Round(time.Millisecond), len(c.violations))
 	text += fmt.Sprintf("%s: %d transactions, %d without an answer, %d rolled back, %d moves; %d seeks, %d groups deleted, %d conflated; %d maintenance cycles, %d messages buffered; %d messages under retention, %d expired",
 		mode, t.transfers, t.lostTransfers, t.rollbacks, t.moves, t.seeks, t.groupDeletes, t.conflated, t.maintenances, t.buffered, t.retained, t.expired)
 	for _, route := range c.missing {

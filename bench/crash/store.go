@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/skepmq/skep/bench/rig"
 )
 
 // store is a data directory and a way to crash what lives there.
@@ -13,7 +15,7 @@ type store interface {
 	// dir is the data directory.
 	dir() string
 	// crash ends the life p. Before anything that makes answers worthless, it calls cut.
-	crash(p *process, cut func()) (how string, err error)
+	crash(p *rig.Process, cut func()) (how string, err error)
 	// close gives everything back. keep leaves the data where it can be looked at.
 	close(keep bool) error
 }
@@ -23,8 +25,8 @@ type killStore struct{ root string }
 
 func (s *killStore) dir() string { return filepath.Join(s.root, "data") }
 
-func (s *killStore) crash(p *process, _ func()) (string, error) {
-	p.kill()
+func (s *killStore) crash(p *rig.Process, _ func()) (string, error) {
+	p.Kill()
 	return "SIGKILL", nil
 }
 
@@ -34,6 +36,19 @@ func (s *killStore) close(keep bool) error {
 	}
 	return os.RemoveAll(s.dir())
 }
+
+// powerStore crashes by cutting the power of a file system of its own: what was not synced
+// is gone.
+type powerStore struct{ disk *rig.Disk }
+
+func (s *powerStore) dir() string { return filepath.Join(s.disk.Path, "data") }
+
+func (s *powerStore) crash(p *rig.Process, cut func()) (string, error) {
+	cut()
+	return "power cut", s.disk.Cut(p)
+}
+
+func (s *powerStore) close(keep bool) error { return s.disk.Close(keep) }
 
 // tornStore then adds what a write that was never answered may leave at the end of a log.
 type tornStore struct {
@@ -45,7 +60,7 @@ type tornStore struct {
 // come in, or nearly.
 var tornSizes = [...]int{1, 511, 4096}
 
-func (s *tornStore) crash(p *process, cut func()) (string, error) {
+func (s *tornStore) crash(p *rig.Process, cut func()) (string, error) {
 	how, err := s.killStore.crash(p, cut)
 	if err != nil {
 		return "", err
@@ -63,7 +78,7 @@ func (s *tornStore) tear() (what string, err error) {
 	case 1:
 		log = "catalog"
 	}
-	path, err := newestFile(filepath.Join(s.dir(), log))
+	path, err := rig.NewestLogFile(filepath.Join(s.dir(), log))
 	if err != nil || path == "" {
 		return "nothing to tear", err
 	}
@@ -77,34 +92,6 @@ func (s *tornStore) tear() (what string, err error) {
 	}
 	what = fmt.Sprintf("%d %s bytes at the end of %s", len(garbage), kind, strings.TrimPrefix(path, s.dir()))
 	return what, appendFile(path, garbage)
-}
-
-// newestFile returns the last segment of the last generation of a log, "" if there is
-// none. Names of both are numbers of fixed width.
-func newestFile(dir string) (string, error) {
-	generation, err := lastNumber(dir)
-	if err != nil || generation == "" {
-		return "", err
-	}
-	dir = filepath.Join(dir, generation)
-	segment, err := lastNumber(dir)
-	if err != nil || segment == "" {
-		return "", err
-	}
-	return filepath.Join(dir, segment), nil
-}
-
-func lastNumber(dir string) (last string, err error) {
-	entries, err := os.ReadDir(dir) // in order
-	if os.IsNotExist(err) {
-		return "", nil
-	}
-	for _, e := range entries {
-		if strings.Trim(e.Name(), "0123456789") == "" {
-			last = e.Name()
-		}
-	}
-	return last, err
 }
 
 func appendFile(path string, b []byte) (err error) {

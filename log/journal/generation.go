@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -17,19 +18,14 @@ func (j *Journal) replay(fn func(generation uint64, frames []byte) error) (last 
 	if err != nil {
 		return 0, err
 	}
-	for len(found) > 0 && found[0] <= j.o.Filed {
-		if err := j.o.FS.RemoveAll(j.path(found[0])); err != nil {
+	filed, found, err := j.split(found)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range filed {
+		if err := j.o.FS.RemoveAll(j.path(n)); err != nil {
 			return 0, fmt.Errorf("remove filed generation: %w", err)
 		}
-		found = found[1:]
-	}
-	for i, n := range found {
-		if want := j.o.Filed + 1 + uint64(i); n != want {
-			return 0, &GapError{j.o.Dir, want, n}
-		}
-	}
-	if len(found) == 0 && j.o.Filed > 0 {
-		return 0, &GapError{Dir: j.o.Dir, Missing: j.o.Filed + 1}
 	}
 	torn, err := j.firstUnsealed(found)
 	if err != nil {
@@ -53,6 +49,42 @@ func (j *Journal) list() (found []uint64, err error) {
 		return nil, fmt.Errorf("list journal: %w", err)
 	}
 	return j.generations(names)
+}
+
+// Check tells whether the generations that should be there are, without changing anything.
+// What it answers with is what Open would. A catalogue that has lost its end asks for
+// generations that are long gone, and must not be believed about anything else.
+func Check(o Options) error {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	names, err := o.FS.List(o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list journal: %w", err)
+	}
+	j := &Journal{o: o}
+	found, err := j.generations(names)
+	if err == nil {
+		_, _, err = j.split(found)
+	}
+	return err
+}
+
+// split tells the generations that are filed from those that are not. Of the latter none
+// may be missing.
+func (j *Journal) split(found []uint64) (filed, unfiled []uint64, err error) {
+	for len(found) > 0 && found[0] <= j.o.Filed {
+		filed, found = append(filed, found[0]), found[1:]
+	}
+	for i, n := range found {
+		if want := j.o.Filed + 1 + uint64(i); n != want {
+			return nil, nil, &GapError{j.o.Dir, want, n}
+		}
+	}
+	if len(found) == 0 && j.o.Filed > 0 {
+		return nil, nil, &GapError{Dir: j.o.Dir, Missing: j.o.Filed + 1}
+	}
+	return filed, found, nil
 }
 
 // firstUnsealed returns the index of the oldest generation that may have a torn tail.

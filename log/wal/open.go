@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -159,6 +160,11 @@ func start(o Options, f found) (*Log, error) {
 	if err := vfs.MakeDir(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
+	if len(f.tail) > 0 {
+		if err := renew(o, f); err != nil {
+			return nil, err
+		}
+	}
 	app, err := newAppender(o, f)
 	if err != nil {
 		return nil, err
@@ -170,10 +176,31 @@ func start(o Options, f found) (*Log, error) {
 	return l, nil
 }
 
+// renew puts a copy in the place of the tail segment. Nothing shows that its last entries
+// were synced. If a sync of them has failed, the kernel shows them to everybody and calls
+// them clean, so that no later sync brings them to the disk; and ext4 keeps the extent for
+// unwritten even if the same bytes are written there again. New blocks are the way out: an
+// entry that is appended to this log vouches for all before it.
+func renew(o Options, f found) error {
+	path := filepath.Join(o.Dir, segmentName(f.tailIndex()))
+	fresh := path + ".new" // one that a crash leaves is replaced by the next
+	err := keep(o.FS, fresh, f.tail)
+	if err == nil {
+		err = o.FS.Rename(fresh, path)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		// A broker must start on a full disk, and on almost all of them the syncs were true.
+		o.Logger.Warn().Err(err).Str("path", path).Msg("no room to write the end of a log once more")
+		return nil
+	}
+	return fmt.Errorf("write the end of the log once more: %w", err)
+}
+
 // settle writes the header of a new log and syncs what is there: after a kill the
-// kernel may hold bytes that the walk has read and the disk has not. After a sync that has
-// failed it holds some that it will not write any more, and the next sync succeeds all the
-// same. So what no entry vouches for is written once more.
+// kernel may hold bytes that the walk has read and the disk has not.
 func (l *Log) settle(f found) error {
 	first := uint64(1)
 	if len(f.segments) > 0 {
@@ -181,11 +208,6 @@ func (l *Log) settle(f found) error {
 	}
 	if err := l.openTail(first); err != nil {
 		return err
-	}
-	if len(f.unsure) > 0 {
-		if _, err := l.tail.WriteAt(f.unsure, f.sure); err != nil {
-			return err
-		}
 	}
 	if f.next == 0 {
 		buf := binary.LittleEndian.AppendUint64(make([]byte, Headroom), l.logID)

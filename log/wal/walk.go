@@ -42,10 +42,9 @@ type found struct {
 	tailSize int64         // valid bytes of the last segment
 	size     int64         // valid bytes of all
 	next     uint64        // seq of the entry to come; 0 says that not even the header is there
-	sure     int64         // bytes of the last segment that a later entry says are on disk
-	unsure   []byte        // valid bytes from there on; borrowed from the walker
 	torn     *CorruptError // where the last segment stops being valid, if it does
 	cut      []byte        // the bytes from there on; borrowed from the walker
+	tail     []byte        // its valid bytes; borrowed from the walker
 }
 
 func (f *found) tailIndex() uint64 { return f.segments[len(f.segments)-1] }
@@ -59,15 +58,8 @@ type walker struct {
 	// visit gets every entry, the header too, and the size of the log with it.
 	visit func(e entry, size int64) error
 
-	buf     []byte
-	found   found
-	pending []ended // entries of the segment that no later one has vouched for yet
-}
-
-// ended is where an entry ends in its segment.
-type ended struct {
-	seq      uint64
-	position int64
+	buf   []byte
+	found found
 }
 
 // walk verifies a whole log. What it cannot explain as a torn tail is a *CorruptError.
@@ -131,8 +123,6 @@ func (w *walker) segment(index uint64, last bool) error {
 		return err
 	}
 	var pos int64
-	w.pending, w.found.sure = w.pending[:0], 0
-	defer func() { w.found.unsure = b[w.found.sure:pos] }()
 	for int64(len(b)) > pos {
 		e, n, err := decodeEntry(b[pos:], w.seed)
 		if err == nil {
@@ -142,23 +132,19 @@ func (w *walker) segment(index uint64, last bool) error {
 			return w.bad(&CorruptError{path, pos, err}, b, last)
 		}
 		pos += int64(n)
-		w.vouch(e, pos)
 		w.found.size += int64(n)
 		w.found.next++
 		if err := w.visit(e, w.found.size); err != nil {
 			return err
 		}
 	}
-	w.found.tailSize = pos
+	w.ended(b, pos)
 	return nil
 }
 
-// vouch notes what an entry, which ends at a position, says of those before it.
-func (w *walker) vouch(e entry, position int64) {
-	for len(w.pending) > 0 && w.pending[0].seq <= e.durable {
-		w.found.sure, w.pending = w.pending[0].position, w.pending[1:]
-	}
-	w.pending = append(w.pending, ended{e.seq, position})
+// ended notes where the valid part of a segment ends.
+func (w *walker) ended(b []byte, pos int64) {
+	w.found.tailSize, w.found.tail = pos, b[:pos]
 }
 
 // check tells whether an entry that is valid by itself belongs where it stands.
@@ -192,7 +178,7 @@ func (w *walker) bad(at *CorruptError, b []byte, last bool) error {
 		at.Err = fmt.Errorf("%w; entry %d shows that it had been synced", at.Err, seq)
 		return at
 	}
-	w.found.tailSize = at.Position
+	w.ended(b, at.Position)
 	w.found.torn = at
 	w.found.cut = b[at.Position:]
 	return nil

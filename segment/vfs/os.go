@@ -88,8 +88,25 @@ func (osFS) Free(dir string) (free, total int64, err error) {
 	if err := retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
+	free, total = room(&st)
+	return free, total, nil
+}
+
+const (
+	// minFiles and maxFiles bound how many files must be possible for there to be room at
+	// all. A checkpoint makes one of the journal and one for each queue with new messages.
+	minFiles = 32
+	maxFiles = 1024
+)
+
+// room returns what Free does. A file system that counts no files has Files 0.
+func room(st *unix.Statfs_t) (free, total int64) {
 	block := int64(st.Bsize) //nolint:unconvert // of another type on other systems
-	return int64(st.Bavail) * block, int64(st.Blocks) * block, nil
+	total = int64(st.Blocks) * block
+	if st.Files > 0 && st.Ffree < max(minFiles, min(st.Files/16, maxFiles)) {
+		return 0, total
+	}
+	return int64(st.Bavail) * block, total
 }
 
 // osFile adds to os.File what File asks for beyond it.

@@ -39,7 +39,8 @@ type FS interface {
 	// Closer is closed or the process ends. ErrLocked if another holds it.
 	Lock(name string) (io.Closer, error)
 	// Free returns the bytes an unprivileged process may still write below a
-	// directory and the size of that file system.
+	// directory and the size of that file system. Where hardly a file can be made any
+	// more, free is 0: there are bytes, but nothing to put them in.
 	Free(dir string) (free, total int64, err error)
 }
 

@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/skepmq/skep/segment/vfs"
+	"github.com/skepmq/skep/segment/vfs/faultfs"
+)
+
+// lengths returns the lengths of the files in a directory.
+func lengths(t *testing.T, fsys vfs.FS, dir string) map[string]int64 {
+	t.Helper()
+	names, err := fsys.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int64{}
+	for _, name := range names {
+		if all[name], err = fsys.Size(path.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// A catalogue that has lost its end looks like one with a torn tail. The segments that it
+// does not know any more must not be removed as left-overs: the journal tells that it is
+// older than what was filed.
+func TestCatalogThatHasLostItsEnd(t *testing.T) {
+	const log = "data/catalog/00000000000000000001/00000000000000000001"
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	w := newWitness(b)
+	var ends []int64 // of the catalogue after each checkpoint
+	for _, id := range []string{"a", "b", "c"} {
+		if err := errors.Join(w.push("p-"+id, id), w.checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+		size, err := fsys.Size(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, size)
+	}
+	disk := fsys.CrashStrict()
+	for cut := ends[0]; cut < ends[2]; cut += 7 {
+		fsys := disk.CrashStrict()
+		f, err := fsys.OpenReadWrite(log)
+		if err == nil {
+			err = errors.Join(f.Truncate(cut), f.Sync(), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := lengths(t, fsys, "data/segments")
+		_, err = openOn(fsys)
+		if err == nil {
+			t.Fatalf("cut at %d of %d: the broker has started", cut, ends[2])
+		}
+		if now := lengths(t, fsys, "data/segments"); !maps.Equal(before, now) {
+			t.Fatalf("cut at %d of %d: segments were %v and are %v", cut, ends[2], before, slices.Sorted(maps.Keys(now)))
+		}
+	}
+}
