@@ -256,21 +256,27 @@ func (b *Broker) PurgeDeadLetters(t Tenant, queueName, group string) (removed in
 
 // removeDeadLetters removes those of letters that nobody else has taken meanwhile. They
 // leave memory before their record is written: a catalogue that is rewritten in between
-// must not have them, since it may outlive the journal's record of the removal.
+// must not have them, since it may outlive the journal's record of the removal. And the
+// lock of their payloads is held from one to the other: what is not needed any more by
+// what memory says is dropped by what the journal says; see needs.
 func (b *Broker) removeDeadLetters(q *queue, letters []*deadLetter) (int, error) {
 	if len(letters) == 0 {
 		return 0, nil
 	}
+	h := q.hiddenPartition()
+	h.mu.Lock()
 	gone := q.dead.removeUsable(letters)
 	var frames []byte
 	for _, l := range gone {
 		frames = record.AppendDeadLetterRemoved(frames, q.number, l.ID)
 	}
 	if len(frames) == 0 {
+		h.mu.Unlock()
 		return 0, nil
 	}
 	b.changed.record(frames)
 	_, ticket := b.journal.Append(frames, false)
+	h.mu.Unlock()
 	if err := ticket.Wait(); err != nil {
 		return 0, b.storageError(err)
 	}

@@ -54,12 +54,13 @@ func (b *Broker) retainer() {
 	}
 }
 
-// retain is one cycle. It reports whether there are segments that a checkpoint is to drop.
+// retain is one cycle. It reports whether there are segments that a checkpoint is to drop
+// or to replace.
 func (b *Broker) retain() (dead bool) {
 	b.retainMu.Lock()
 	defer b.retainMu.Unlock()
 	b.applyRules()
-	dead = b.dropSegments()
+	dead = b.reapSegments()
 	b.cleanPartitions()
 	return dead
 }
