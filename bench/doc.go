@@ -41,6 +41,10 @@
 //	                 and pop at a steady pace, one of them pushing to that queue. What can
 //	                 be done again is tried three times, and the quietest try counts.
 //	partitions/1M    a million partitions of one message each, then kill -9 and a restart.
+//	reclaim/…        300 MB in a thousand partitions, of which a group consumes all but some:
+//	                 what is on disk half a minute later, what a steady stream of pushes
+//	                 and pops suffers meanwhile, and what the broker does afterwards. What
+//	                 was not consumed is read after a kill -9.
 //	amplification/…  bytes written and kept for a byte of payload.
 //
 // # How to read the numbers

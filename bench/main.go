@@ -150,5 +150,6 @@ func scenarios() []scenario {
 	all = append(all, endToEndScenarios()...)
 	all = append(all, transactionScenarios()...)
 	all = append(all, idleScenario(), parkedScenario(), newPartitionsScenario(), amplificationScenario(), adminScenario(), cardinalityScenario())
+	all = append(all, reclaimScenarios()...)
 	return all
 }

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/skepmq/skep/segment"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
@@ -314,5 +316,83 @@ func atEveryCall(t *testing.T, fault faultfs.Fault, check func(n int, k *holder)
 			}
 			return
 		}
+	}
+}
+
+// Pushes, pops, lists, checkpoints and deletions beside segments that are rewritten all the
+// time: what nobody takes is read whole by everybody who looks.
+func TestRewriteBesideEverything(t *testing.T) {
+	t.Parallel()
+	k := newHolder()
+	var err error
+	k.b, err = Open(Options{
+		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: time.Millisecond, SegmentBytes: holderSegment,
+		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		CheckpointBytes: 1, DiskHighPercent: 100,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, k.b)
+	if err := k.configure(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var background sync.WaitGroup
+	repeat := func(fn func() error) {
+		background.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := fn(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	repeat(func() error { <-tick.C; k.ahead.Add(int64(5 * time.Second)); return nil })
+	var known atomic.Int64 // of the held partition
+	repeat(func() error {
+		least := known.Load()
+		p := k.b.queue(DefaultTenant, "q").partition("held")
+		if p == nil {
+			return nil
+		}
+		p.mu.Lock()
+		v := p.viewLocked()
+		p.mu.Unlock()
+		next := int64(0)
+		err := k.b.batches(v, 0, func(h *segment.Header, _ []byte) bool {
+			if h.BaseOffset != next {
+				t.Errorf("batch at %d, want %d", h.BaseOffset, next)
+			}
+			next = h.EndOffset()
+			return true
+		})
+		if next < least {
+			t.Errorf("read up to %d, there are %d", next, least)
+		}
+		return err
+	})
+	repeat(func() error { _, err := k.b.Queues(DefaultTenant); return err })
+	repeat(func() error { _, err := k.b.DeleteQueue(DefaultTenant, "other"); return err })
+	repeat(func() error { return k.pushTo("other", "p", "", 300) })
+	for i := range 30 {
+		if err := errors.Join(k.consumed(10)(), k.hold("held", fmt.Sprint("h", i))()); err != nil {
+			t.Fatal(err)
+		}
+		known.Store(int64(i + 1))
+	}
+	close(done)
+	background.Wait()
+	k.check(t, "end")
+	if s := k.b.Stats(); s.RewrittenSegments == 0 {
+		t.Error("nothing was rewritten")
 	}
 }
