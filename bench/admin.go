@@ -104,7 +104,7 @@ func runAdmin(b *bench, name string, partitions int) (r *row, err error) {
 	if err := broker.settle(b, 10*time.Second); err != nil {
 		return nil, err
 	}
-	beside, err := startStream(b.ctx, broker.address)
+	beside, err := startStream(b.ctx, broker.address, queueName)
 	if err != nil {
 		return nil, err
 	}
@@ -199,15 +199,15 @@ type stream struct {
 	err  error
 }
 
-// startStream starts two connections that push, one of them to the queue of the
-// operations, and one that pops and acknowledges.
-func startStream(ctx context.Context, address string) (*stream, error) {
+// startStream starts two connections that push, one of them to another queue, and one that
+// pops and acknowledges.
+func startStream(ctx context.Context, address, other string) (*stream, error) {
 	s := &stream{hist: &hist.Histogram{}, done: make([]atomic.Int64, 3)}
 	one := shape{batch: 1}
 	k := newConsumer(besideQueue, popQuery{group: "steady", batch: 10, partitions: 1})
 	steps := []func(c *wire.Conn) error{
 		s.push(newPusher(pushPath, besideQueue, one, 0, 0)),
-		s.push(newPusher(pushPath, queueName, one, 0, 1)),
+		s.push(newPusher(pushPath, other, one, 0, 1)),
 		func(c *wire.Conn) error {
 			n, err := k.pop(c)
 			if err == nil && n > 0 {

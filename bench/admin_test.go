@@ -91,7 +91,7 @@ func TestStream(t *testing.T) {
 	}))
 	defer server.Close()
 	p := &process{address: strings.TrimPrefix(server.URL, "http://")}
-	s, err := startStream(t.Context(), p.address)
+	s, err := startStream(t.Context(), p.address, queueName)
 	if err != nil {
 		t.Fatal(err)
 	}

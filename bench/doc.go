@@ -43,6 +43,10 @@
 //	partitions/1M    a million partitions of one message each, then kill -9 and a restart.
 //	hostile/…        clients that mean no good, and what a producer and a consumer beside them
 //	                 notice. Only with --run hostile.
+//	reclaim/…        300 MB in a thousand partitions, of which a group consumes all but some:
+//	                 what is on disk half a minute later, what a steady stream of pushes
+//	                 and pops suffers meanwhile, and what the broker does afterwards. What
+//	                 was not consumed is read after a kill -9.
 //	amplification/…  bytes written and kept for a byte of payload.
 //
 // # How to read the numbers

@@ -34,6 +34,8 @@ func floors() []floor {
 		{Name: "memory with 1,000,000 partitions", Unit: "MB", Want: 600, AtMost: true, rows: []string{cardinalityName}, of: named(factCardinalityRSS)},
 		{Name: "files of 1,000,000 partitions", Unit: "", Want: 199, AtMost: true, rows: []string{cardinalityName}, of: named(factCardinalityFiles)},
 		{Name: "ready after kill -9 with 1,000,000 partitions", Unit: "s", Want: 15, AtMost: true, rows: []string{cardinalityName}, of: named(factRestart)},
+		{Name: "on disk, 30 s after all but one of 1,000 partitions were consumed", Unit: "MB", Want: 60, AtMost: true, rows: []string{reclaimName(1)}, of: named(factReclaimed)},
+		{Name: "processor time of 10 s after that", Unit: "ms", Want: 100, AtMost: true, rows: []string{reclaimName(1)}, of: named(factIdleCPU)},
 	}
 }
 

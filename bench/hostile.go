@@ -143,7 +143,7 @@ func live(ctx context.Context, address string, d time.Duration) *liveResult {
 				c = nil
 			}
 		}
-		wait(ctx, livePause)
+		_ = wait(ctx, livePause) // the loop asks
 	}
 	return res
 }
@@ -187,13 +187,15 @@ func (l *liveResult) report(r *row, when string) {
 	}
 }
 
-// wait returns after d, or when ctx ends.
-func wait(ctx context.Context, d time.Duration) {
+// wait returns after d, or when ctx ends, with its error.
+func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -227,7 +229,7 @@ func beginAssault(ctx context.Context, address string, a attack) *assault {
 					return // cut off by us
 				}
 				s.add(how, 1)
-				wait(s.ctx, a.pause)
+				_ = wait(s.ctx, a.pause) // the loop asks
 			}
 		})
 	}

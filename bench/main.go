@@ -152,5 +152,6 @@ func scenarios() []scenario {
 	all = append(all, transactionScenarios()...)
 	all = append(all, idleScenario(), parkedScenario(), newPartitionsScenario(), amplificationScenario(), adminScenario(), cardinalityScenario())
 	all = append(all, hostileScenarios()...)
+	all = append(all, reclaimScenarios()...)
 	return all
 }

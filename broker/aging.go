@@ -70,7 +70,8 @@ type aging struct {
 type dueEntry struct {
 	dueMs   int64 // by clock.stamp
 	p       *partition
-	pauseMs int64 // how long the latest look in vain was put off
+	pauseMs int64  // how long the latest look in vain was put off
+	seq     uint32 // p.dueSeq then; another by now: another entry has taken its place
 }
 
 // note puts p, which has just got its first message, into the heap. p is locked.
@@ -79,7 +80,21 @@ func (a *aging) note(p *partition) {
 		return
 	}
 	p.aging = true
-	a.add(dueEntry{dueMs: p.startMs + a.windowMs.Load() + 1, p: p})
+	a.add(dueEntry{dueMs: p.startMs + a.windowMs.Load() + 1, p: p, seq: p.dueSeq})
+}
+
+// release makes p due, which was put off because a group held it, if no group holds its
+// first message any more. p is locked; a change of a cursor has just come to disk.
+func (a *aging) release(p *partition) {
+	if !p.held {
+		return
+	}
+	if s := p.slowestLocked(*p.queue.groupList.Load()); !s.any || s.committed < p.start {
+		return
+	}
+	p.held = false
+	p.dueSeq++
+	a.add(dueEntry{p: p, seq: p.dueSeq})
 }
 
 func (a *aging) add(e dueEntry) {

@@ -120,7 +120,9 @@ type Broker struct {
 	retainMu sync.Mutex
 	watched  map[uint32]*watched
 	cleanup  cleanup
-	dropped  dropped
+
+	dropped   dropped
+	rewritten rewritten
 
 	leases *lease.Table
 	wheel  wheel

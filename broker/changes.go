@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/skepmq/skep/index/dedup"
+	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/log/record"
 )
 
@@ -21,8 +22,9 @@ type changes struct {
 	queues     map[*queue]struct{}
 	groups     map[*group]struct{}
 	deleted    []*queue
-	frames     []byte   // records that go to the catalogue as they are: dead letters
-	segments   []uint32 // to be dropped; behind the starts that free them, see reap.go
+	frames     []byte               // records that go to the catalogue as they are: dead letters
+	segments   []uint32             // to be dropped; behind the starts that free them, see reap.go
+	rewritten  []*partlog.Rewritten // to be used, in the same way
 	entries    []dedup.Entry
 
 	deletedGroups []*group // their deletion is on its way to the journal, or there
@@ -120,6 +122,12 @@ func (ch *changes) dropSegments(ids []uint32) {
 	ch.segments = append(ch.segments, ids...)
 }
 
+func (ch *changes) replaceSegments(r *partlog.Rewritten) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.rewritten = append(ch.rewritten, r)
+}
+
 func (ch *changes) ids(entries []dedup.Entry) {
 	if len(entries) == 0 {
 		return
@@ -139,6 +147,7 @@ type taken struct {
 	frames     []byte
 	entries    []dedup.Entry
 	segments   []uint32
+	rewritten  []*partlog.Rewritten
 
 	deletedGroups []*group
 }
@@ -149,10 +158,10 @@ func (ch *changes) take() taken {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	t := taken{
-		ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil, ch.segments, ch.deletedGroups,
+		ch.partitions, ch.cursors, ch.queues, ch.groups, ch.deleted, ch.frames, nil, ch.segments, ch.rewritten, ch.deletedGroups,
 	}
 	ch.partitions, ch.cursors, ch.queues, ch.groups = nil, nil, nil, nil
-	ch.deleted, ch.frames, ch.segments, ch.deletedGroups = nil, nil, nil, nil
+	ch.deleted, ch.frames, ch.segments, ch.rewritten, ch.deletedGroups = nil, nil, nil, nil, nil
 	return t
 }
 
@@ -189,5 +198,6 @@ func (ch *changes) giveBack(t taken) {
 	ch.deletedGroups = append(t.deletedGroups, ch.deletedGroups...)
 	ch.frames = append(t.frames, ch.frames...)
 	ch.segments = append(t.segments, ch.segments...)
+	ch.rewritten = append(t.rewritten, ch.rewritten...)
 	ch.entries = append(t.entries, ch.entries...)
 }

@@ -132,6 +132,9 @@ func (b *Broker) checkpoint() (filed bool, err error) {
 		b.changed.giveBack(t)
 		return false, err
 	}
+	for _, r := range t.rewritten {
+		b.replace(r)
+	}
 	for _, q := range t.deleted {
 		if !q.final {
 			b.changed.deleteQueue(q) // the journal may have a record of it behind what is filed
@@ -189,6 +192,9 @@ func (b *Broker) file(t *taken, c captured, sealed uint64) error {
 	for _, s := range segments {
 		b.grown[s.ID] = s
 		b.nextSegment = max(b.nextSegment, s.ID+1)
+	}
+	for _, r := range t.rewritten {
+		b.nextSegment = max(b.nextSegment, r.ID+1)
 	}
 	if err := b.ids.Save(t.entries); err != nil {
 		return fmt.Errorf("save transaction ids: %w", err)
@@ -269,6 +275,9 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, batches map[uint64
 	for _, g := range t.deletedGroups {
 		buf = g.appendDeletion(buf)
 	}
+	for _, r := range t.rewritten {
+		buf = appendSegment(buf, &r.SegmentInfo)
+	}
 	for _, id := range t.segments {
 		buf = record.AppendSegmentDropped(buf, id)
 	}
@@ -284,6 +293,11 @@ func (b *Broker) emitChanges(t *taken, filed []partlog.Filed, batches map[uint64
 }
 
 func appendSegment(dst []byte, s *partlog.SegmentInfo) []byte {
+	if len(s.Replaces) > 0 {
+		return record.AppendRewritten(dst, &record.Rewritten{
+			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Replaces: s.Replaces,
+		})
+	}
 	return record.AppendSegment(dst, &record.Segment{
 		ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
 	})

@@ -357,5 +357,6 @@ func (b *Broker) settle(p *partition, c *cursor) {
 // settleLocked is settle without the offer, which it says whether to make.
 func (b *Broker) settleLocked(p *partition, c *cursor) (offer bool) {
 	c.inflight--
+	p.queue.aging.release(p)
 	return c.inflight == 0 && !p.goneLocked() && c.committed+1 < p.hwm && !c.live(b.clock.mono())
 }

@@ -270,7 +270,9 @@ func (b *Broker) PurgeDeadLetters(t Tenant, queueName, group string) (removed in
 
 // removeDeadLetters removes those of letters that nobody else has taken meanwhile. They
 // leave memory before their record is written: a catalogue that is rewritten in between
-// must not have them, since it may outlive the journal's record of the removal.
+// must not have them, since it may outlive the journal's record of the removal. Who looks
+// what payloads are needed sees none of both or both, so that what memory says is not
+// needed is not needed by what the journal says either; see needs.
 func (b *Broker) removeDeadLetters(q *queue, letters []*deadLetter) (int, error) {
 	var ticket journal.Ticket
 	removed := q.dead.removeUsable(q.number, letters, func(frames []byte) {

@@ -24,7 +24,8 @@
 // Transact decides pushes and acks of many partitions under all their locks, writes one
 // entry, and shows what it has stored at once; see type bundle.
 // The retainer moves the starts of partitions by the rules of their queues, finds segments
-// in which no partition starts any more, and removes partitions that nobody uses.
+// in which no partition starts any more, rewrites those of which little is left, and removes
+// partitions that nobody uses.
 //
 // # Design
 //
@@ -93,6 +94,12 @@
 // a segment is dropped; see reap.go. A partition is looked at when its oldest message is due
 // (type aging), never on a timer.
 //
+// A segment of which little is needed does not wait for the last of it. The retainer copies
+// that to a new one, bytes as they are and verified; the next checkpoint has both in the
+// catalogue, behind the starts that made it little; see rewrite.go. Nothing that pushes, pops
+// or acks knows of it: they hold offsets, and a partition's pointer to its newest extent is
+// good whether it was moved or not.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.
@@ -105,7 +112,8 @@
 //	watchSpace     Open, Close; knows how full disk and memory are
 //	sweepParked    Open, Close; ends long polls whose clients are gone
 //	drainSpool     Open, Close; moves what is spooled when push maintenance is off
-//	retainer       Open, Close; drops what the rules say, see retain
+//	retainer       Open, Close; drops what the rules say, and rewrites segments, see
+//	               retain
 //	the committer  package journal's, started and ended by it
 //
 // A parked pop waits in its request's own goroutine.

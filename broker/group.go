@@ -39,6 +39,9 @@ type group struct {
 	// durable says that a registration is on disk. Until then every pop waits for that
 	// before it tells anybody what the group's policy is.
 	durable atomic.Bool
+	// evicted counts messages that age rules have dropped before the group had done them,
+	// since Open.
+	evicted atomic.Int64
 
 	ready ready
 }

@@ -97,6 +97,7 @@ func (b *Broker) replaceGroup(q *queue, name string, successor func(old *group) 
 		b.nextGroup++
 		if r.old != nil {
 			r.next.createdMs = r.old.createdMs
+			r.next.evicted.Store(r.old.evicted.Load())
 		}
 	}
 	if r.old != nil || r.next != nil {

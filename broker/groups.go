@@ -15,6 +15,7 @@ type GroupInfo struct {
 	Lag               int64 // messages stored and not acknowledged
 	LagSeconds        int64 // age of the oldest one
 	Consumed          bool  // an acknowledgement has passed a message
+	EvictedUnread     int64 // messages that age rules have dropped since Open before they were acknowledged
 
 	Registered bool // the rest says how
 	Mode       string
@@ -45,7 +46,10 @@ func (b *Broker) Groups(t Tenant) ([]GroupInfo, error) {
 
 func (b *Broker) groupInfo(g *group) GroupInfo {
 	sub := g.sub.Load()
-	info := GroupInfo{Name: g.name, Queue: g.queue.name, Registered: sub.registered, Conflation: sub.conflation, Consumed: sub.consumed}
+	info := GroupInfo{
+		Name: g.name, Queue: g.queue.name, Registered: sub.registered, Conflation: sub.conflation, Consumed: sub.consumed,
+		EvictedUnread: g.evicted.Load(),
+	}
 	if sub.registered {
 		info.Mode, info.InstantMs, info.CreatedMs = modeNames[sub.mode], sub.instantMs, g.createdMs
 	}
@@ -67,10 +71,11 @@ func (b *Broker) groupInfo(g *group) GroupInfo {
 
 // GroupQueue is a group's part in one queue.
 type GroupQueue struct {
-	Queue      string
-	Conflation bool
-	Partitions []GroupPartition // by name, as far as they were asked for
-	Count      int              // of partitions in which the group has a place
+	Queue         string
+	Conflation    bool
+	EvictedUnread int64            // as in GroupInfo
+	Partitions    []GroupPartition // by name, as far as they were asked for
+	Count         int              // of partitions in which the group has a place
 }
 
 // Group describes a group in each of the tenant's queues where it has a cursor, by name
@@ -103,7 +108,9 @@ func (b *Broker) groupQueue(g *group, offset, limit int) GroupQueue {
 		}
 	}
 	slices.SortFunc(touched, func(x, y *partition) int { return cmp.Compare(x.name, y.name) })
-	gq := GroupQueue{Queue: g.queue.name, Conflation: g.sub.Load().conflation, Count: len(touched)}
+	gq := GroupQueue{
+		Queue: g.queue.name, Conflation: g.sub.Load().conflation, EvictedUnread: g.evicted.Load(), Count: len(touched),
+	}
 	touched = touched[min(max(offset, 0), len(touched)):]
 	for _, p := range touched[:min(max(limit, 0), len(touched))] {
 		if s, ok := b.stand(p, g); ok {

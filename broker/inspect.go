@@ -100,6 +100,9 @@ type Stats struct {
 	// Since Open: messages that each rule has dropped, and segments with their bytes.
 	DroppedByRetention, DroppedCompleted, DroppedByEviction int64
 	DroppedSegments, DroppedSegmentBytes                    int64
+	// Since Open: segments that were mostly dead and have been replaced, the bytes that
+	// replace them, and those that the disk got back.
+	RewrittenSegments, RewrittenBytes, ReclaimedBytes int64
 }
 
 // Stats returns the counters.
@@ -110,12 +113,13 @@ func (b *Broker) Stats() Stats {
 		queues, partitions = queues-1, partitions-int(q.count.Load())
 	}
 	b.mu.RUnlock()
-	d := &b.dropped
+	d, r := &b.dropped, &b.rewritten
 	return Stats{
 		Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len(),
 		DamagedPartitions:  b.DamagedPartitions(),
 		DroppedByRetention: d.messages[dropRetention].Load(), DroppedCompleted: d.messages[dropCompleted].Load(),
 		DroppedByEviction: d.messages[dropEviction].Load(),
 		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
+		RewrittenSegments: r.segments.Load(), RewrittenBytes: r.copied.Load(), ReclaimedBytes: r.freed.Load(),
 	}
 }

@@ -17,6 +17,7 @@ type partition struct {
 	number    uint64
 	createdMs int64
 	index     uint32 // among the queue's partitions
+	dueSeq    uint32 // of the entry in the queue's heap that counts
 	hidden    bool   // holds dead letters
 
 	mu      sync.Mutex
@@ -40,6 +41,7 @@ type partition struct {
 	dirty     bool // in the checkpoint's list
 	damaged   bool // a batch failed its checksum: out of service
 	aging     bool // in the queue's heap of what the rules will look at
+	held      bool // and put off there, since a group has not done the first message
 	removed   bool // the record of its removal is in the journal; see cleanup.go
 }
 

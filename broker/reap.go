@@ -21,23 +21,25 @@ import (
 
 // watched is what the retainer remembers of a segment that it has looked into.
 type watched struct {
-	leaving bool // it was listed to be dropped
+	leaving bool // it was listed to be dropped, or to be replaced
 	// The extent that holds the segment: while it is alive there is nothing to look at.
 	partition uint64
 	end       int64
 	// After that, not before this time: in a segment with extents of very many
 	// partitions they may end one by one.
 	againMs, pauseMs int64
+	thin             thin
 }
 
-// dropSegments lists what is dead in queues where that may have changed, and reports
-// whether there is any.
-func (b *Broker) dropSegments() bool {
+// reapSegments lists what is dead in queues where that may have changed, rewrites what is
+// mostly dead, and reports whether there is anything for a checkpoint to do.
+func (b *Broker) reapSegments() bool {
 	loose := b.looseQueues()
 	if len(loose) == 0 {
 		return false
 	}
 	now := b.clock.stamp()
+	look := counting{b: b, left: countLimit}
 	var dead []uint32
 	var bytes int64
 	next := map[uint32]*watched{}
@@ -51,6 +53,8 @@ func (b *Broker) dropSegments() bool {
 				w.leaving = true
 				dead = append(dead, s.ID)
 				bytes += s.Length
+			} else if !w.leaving && w.partition != 0 {
+				look.at(q, &s, w, now)
 			}
 		}
 		if w != nil && *w != (watched{}) {
@@ -58,8 +62,9 @@ func (b *Broker) dropSegments() bool {
 		}
 	}
 	b.watched = next // without those that are gone
+	rewritten := b.rewriteSegments(look.found)
 	if len(dead) == 0 {
-		return false
+		return rewritten
 	}
 	b.changed.dropSegments(dead)
 	b.dropped.segments.Add(int64(len(dead)))
@@ -93,7 +98,7 @@ func (b *Broker) dead(q *queue, s *partlog.Aged, w *watched, nowMs int64) bool {
 		return false
 	}
 	w.partition = 0
-	length, err := b.store.Extents(s.ID, func(e *index.Entry) bool {
+	length, err := b.store.Extents(s.ID, func(e *index.Located) bool {
 		if b.holds(e.Partition, e.EndOffset()) {
 			w.partition, w.end = e.Partition, e.EndOffset()
 		}

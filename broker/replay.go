@@ -23,6 +23,15 @@ func (r *recovery) load(k record.Kind, body []byte) (err error) {
 			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: s.Sealed,
 		}
 		return err
+	case record.KindRewritten:
+		s, err := record.DecodeRewritten(body)
+		for _, id := range s.Replaces {
+			delete(r.segments, id)
+		}
+		r.segments[s.ID] = partlog.SegmentInfo{
+			ID: s.ID, Queue: s.Queue, Partition: s.Partition, Length: s.Length, Sealed: true, Replaces: s.Replaces,
+		}
+		return err
 	case record.KindSegmentDropped:
 		id, err := record.DecodeSegmentDropped(body)
 		delete(r.segments, id)

@@ -60,12 +60,13 @@ func (b *Broker) Retain() {
 	}
 }
 
-// retain is one cycle. It reports whether there are segments that a checkpoint is to drop.
+// retain is one cycle. It reports whether there are segments that a checkpoint is to drop
+// or to replace.
 func (b *Broker) retain() (dead bool) {
 	b.retainMu.Lock()
 	defer b.retainMu.Unlock()
 	b.applyRules()
-	dead = b.dropSegments()
+	dead = b.reapSegments()
 	b.cleanPartitions()
 	return dead
 }
@@ -189,14 +190,23 @@ func (b *Broker) look(e dueEntry, s *agingState, nowMs int64) (messages int64) {
 // longer holds, and puts the partition back into the heap.
 func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int64) (messages int64, ok bool) {
 	p := e.p
-	p.mu.Lock()
+	groups := *p.queue.groupList.Load()
+	if c.offset > s.start && c.rule != dropCompleted {
+		b.lockPlaced(p, groups)
+	} else {
+		p.mu.Lock()
+	}
 	defer p.mu.Unlock()
+	if e.seq != p.dueSeq {
+		return 0, true // a later entry looks
+	}
 	if !p.goneLocked() && c.offset > p.start {
 		now := p.agingStateLocked(w)
 		if !now.allows(s, c) {
 			return 0, false
 		}
 		messages = c.offset - p.start
+		p.noteUnreadLocked(groups, c.offset)
 		b.cutLocked(p, c)
 		b.dropped.messages[c.rule].Add(messages)
 	}
@@ -210,9 +220,11 @@ func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int
 
 // nextLookLocked says when to look at the partition of e again: when its first message is
 // due. If that should have gone by now, somebody holds it: a group, or the disk. Then less
-// and less often, so that an abandoned group costs next to nothing.
+// and less often, so that an abandoned group costs next to nothing; the acknowledgement that
+// lets go of it makes it due.
 func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) dueEntry {
 	startMs, pauseMs := e.p.startMs, e.pauseMs
+	e.p.held = false
 	e.dueMs, e.pauseMs = startMs+w.shortest()+1, 0
 	if moved {
 		e.dueMs = max(e.dueMs, nowMs+min(w.shortest()/spacing, maxSpacingMs))
@@ -222,10 +234,21 @@ func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) 
 	}
 	e.pauseMs = min(max(2*pauseMs, b.o.RetentionInterval.Milliseconds(), 1), maxPauseMs)
 	e.dueMs = nowMs + e.pauseMs
+	e.p.held = w.completed > 0
 	if age, _ := w.age(); age > 0 && startMs+age >= nowMs {
 		e.dueMs = min(e.dueMs, startMs+age+1)
 	}
 	return e
+}
+
+// noteUnreadLocked counts what each group loses that has not acknowledged it, with the places
+// of all of them known.
+func (p *partition) noteUnreadLocked(groups []*group, start int64) {
+	for _, g := range groups {
+		if floor, _, ok := p.standingLocked(g); ok && floor+1 < start && !g.deleted.Load() {
+			g.evicted.Add(start - floor - 1)
+		}
+	}
 }
 
 // cutLocked moves the start of p. Nobody waits for its record: should a crash lose it, the

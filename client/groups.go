@@ -113,6 +113,7 @@ type GroupInfo struct {
 	SubscriptionFrom  *time.Time `json:"subscriptionTimestamp"` // nil without one
 	SubscribedAt      *time.Time `json:"subscriptionCreatedAt"`
 	Conflation        bool       `json:"conflation"`
+	EvictedUnread     int64      `json:"evictedUnread"` // messages that were too old before they were acknowledged
 }
 
 // Groups describes all groups, by group and queue.

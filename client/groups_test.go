@@ -104,10 +104,10 @@ func TestMoveSubscription(t *testing.T) {
 }
 
 func TestGroups(t *testing.T) {
-	f := newFake(t, answer(200, `[{"name":"g","topics":["q"],"queueName":"q","members":8,"partitionCursors":8,"partitionsWithLag":2,"totalLag":314,"maxTimeLag":42,"state":"Stable","storage":"segments","subscriptionMode":"new","subscriptionTimestamp":"2026-07-30T08:00:00Z","subscriptionCreatedAt":"2026-07-30T08:00:00Z","conflation":false},`+
+	f := newFake(t, answer(200, `[{"name":"g","topics":["q"],"queueName":"q","members":8,"partitionCursors":8,"partitionsWithLag":2,"totalLag":314,"maxTimeLag":42,"state":"Stable","storage":"segments","subscriptionMode":"new","subscriptionTimestamp":"2026-07-30T08:00:00Z","subscriptionCreatedAt":"2026-07-30T08:00:00Z","conflation":false,"evictedUnread":4},`+
 		`{"name":"__QUEUE_MODE__","queueName":"q","subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null}]`))
 	got, err := f.Groups(t.Context())
-	if err != nil || len(got) != 2 || got[0].Lag != 314 || got[0].LagSeconds != 42 || got[0].SubscriptionMode != "new" || got[0].SubscriptionFrom.Unix() != 1785398400 ||
+	if err != nil || len(got) != 2 || got[0].Lag != 314 || got[0].LagSeconds != 42 || got[0].EvictedUnread != 4 || got[0].SubscriptionMode != "new" || got[0].SubscriptionFrom.Unix() != 1785398400 ||
 		got[1].SubscriptionMode != "" || got[1].SubscribedAt != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}

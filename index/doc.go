@@ -9,7 +9,8 @@
 // Each entry points to the one before it of its partition, which may lie in another
 // segment. So a partition's whole index hangs on one Pointer, to its newest entry:
 // that is all a broker with a million partitions keeps in memory of each. Whoever
-// reads loads the chain, newest first, and searches it with FindOffset and FindTime.
+// reads loads the chain, newest first, and searches it with FindOffset and FindTime. Search
+// finds the entry that a pointer meant whose place is gone.
 //
 // ReadIndex reads the entries of the run that ends at a position, and where that
 // run starts, which is where the one before it ends. Rebuild makes the entries of a

@@ -426,3 +426,39 @@ func FuzzDecodeTrailer(f *testing.F) {
 		}
 	})
 }
+
+// Search finds what a walk over all entries finds, and names the place of a damaged one.
+func TestSearch(t *testing.T) {
+	fsys := faultfs.New()
+	all, length := writeRuns(t, fsys, testRuns[0])
+	r := open(t, fsys)
+	for partition := uint64(1); partition < 10; partition++ {
+		for before := range int64(40) {
+			want, wantOK := Located{}, false
+			for _, e := range all {
+				if e.Partition == partition && e.BaseOffset < before {
+					want, wantOK = e, true
+				}
+			}
+			got, ok, err := Search(r, length, before, partition)
+			if err != nil || ok != wantOK || ok && (got.At != want.At || got.BaseOffset != want.BaseOffset) {
+				t.Fatalf("partition %d before %d: %+v, %v, %v; want %+v", partition, before, got, ok, err, want)
+			}
+		}
+	}
+	first := all[0].At.Position
+	for at := int64(first); at < length; at++ {
+		flip(t, fsys, at)
+		for partition := uint64(1); partition < 10; partition++ {
+			e, ok, err := Search(r, length, 100, partition)
+			var corrupt *segment.CorruptError
+			if err != nil && !errors.As(err, &corrupt) || ok && e.Partition != partition {
+				t.Fatalf("byte %d partition %d: %+v, %v", at, partition, e, err)
+			}
+			if at >= length-TrailerLen && err == nil {
+				t.Fatalf("byte %d of the trailer: not noticed", at)
+			}
+		}
+		flip(t, fsys, at)
+	}
+}

@@ -75,6 +75,8 @@ func appendGroup(b []byte, g *broker.GroupInfo) []byte {
 	}
 	b = append(b, `,"conflation":`...)
 	b = strconv.AppendBool(b, g.Conflation)
+	b = append(b, `,"evictedUnread":`...)
+	b = strconv.AppendInt(b, g.EvictedUnread, 10)
 	return append(b, '}')
 }
 
@@ -174,6 +176,8 @@ func appendGroupQueue(b []byte, q *broker.GroupQueue) []byte {
 	b = codec.AppendString(b, q.Queue)
 	b = append(b, `:{"conflation":`...)
 	b = strconv.AppendBool(b, q.Conflation)
+	b = append(b, `,"evictedUnread":`...)
+	b = strconv.AppendInt(b, q.EvictedUnread, 10)
 	b = append(b, `,"partitions":[`...)
 	for i := range q.Partitions {
 		if i > 0 {

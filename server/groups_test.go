@@ -18,15 +18,15 @@ func TestGroupLists(t *testing.T) {
 		{Name: "billing", Queue: "orders", Cursors: 8, PartitionsWithLag: 2, Lag: 314, LagSeconds: 42, Consumed: true,
 			Registered: true, Mode: "new", InstantMs: 1785402761118, CreatedMs: 1785402761119, Conflation: true},
 		{Name: "billing", Queue: "x", LagSeconds: 301, Registered: true, Mode: "all", CreatedMs: 1785402761119, Consumed: true},
-		{Name: "never", Queue: "x", LagSeconds: 300},
+		{Name: "never", Queue: "x", LagSeconds: 300, EvictedUnread: 7},
 	}
 	check(t, c, "GET", "/api/v1/consumer-groups", "", 200,
 		`[{"name":"billing","topics":["orders"],"queueName":"orders","members":8,"partitionCursors":8,"partitionsWithLag":2,"totalLag":314,"maxTimeLag":42,"state":"Stable","storage":"segments",`+
-			`"subscriptionMode":"new","subscriptionTimestamp":"2026-07-30T09:12:41.118Z","subscriptionCreatedAt":"2026-07-30T09:12:41.119Z","conflation":true},`+
+			`"subscriptionMode":"new","subscriptionTimestamp":"2026-07-30T09:12:41.118Z","subscriptionCreatedAt":"2026-07-30T09:12:41.119Z","conflation":true,"evictedUnread":0},`+
 			`{"name":"billing","topics":["x"],"queueName":"x","members":0,"partitionCursors":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":301,"state":"Lagging","storage":"segments",`+
-			`"subscriptionMode":"all","subscriptionTimestamp":"1970-01-01T00:00:00.000Z","subscriptionCreatedAt":"2026-07-30T09:12:41.119Z","conflation":false},`+
+			`"subscriptionMode":"all","subscriptionTimestamp":"1970-01-01T00:00:00.000Z","subscriptionCreatedAt":"2026-07-30T09:12:41.119Z","conflation":false,"evictedUnread":0},`+
 			`{"name":"never","topics":["x"],"queueName":"x","members":0,"partitionCursors":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":300,"state":"Dead","storage":"segments",`+
-			`"subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null,"conflation":false}]`)
+			`"subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null,"conflation":false,"evictedUnread":7}]`)
 
 	part := broker.GroupPartition{Partition: "p", PartitionID: testID(1), Lag: 3, OldestMs: 1785402761118, LagSeconds: 7409, Consumed: 5}
 	leased := part
@@ -37,11 +37,11 @@ func TestGroupLists(t *testing.T) {
 	check(t, c, "GET", "/api/v1/consumer-groups/lagging?minLagSeconds=60", "", 200,
 		`[`+row+`null`+behind+`null},`+row+id2+behind+`"2026-07-30T09:12:41.119Z"}]`)
 
-	f.groupQueues = []broker.GroupQueue{{Queue: "a", Partitions: []broker.GroupPartition{part, leased}, Count: 2}, {Queue: "b", Conflation: true, Count: 1}}
+	f.groupQueues = []broker.GroupQueue{{Queue: "a", EvictedUnread: 7, Partitions: []broker.GroupPartition{part, leased}, Count: 2}, {Queue: "b", Conflation: true, Count: 1}}
 	check(t, c, "GET", "/api/v1/consumer-groups/g", "", 200,
-		`{"a":{"conflation":false,"partitions":[{"partition":"p","workerId":null,"lastConsumedAt":null,"totalConsumed":5,"offsetLag":3,"timeLagSeconds":7409,"leaseActive":false},`+
+		`{"a":{"conflation":false,"evictedUnread":7,"partitions":[{"partition":"p","workerId":null,"lastConsumedAt":null,"totalConsumed":5,"offsetLag":3,"timeLagSeconds":7409,"leaseActive":false},`+
 			`{"partition":"p","workerId":`+id2+`,"lastConsumedAt":"2026-07-30T09:12:41.119Z","totalConsumed":5,"offsetLag":3,"timeLagSeconds":7409,"leaseActive":true}],"partitionCount":2},`+
-			`"b":{"conflation":true,"partitions":[],"partitionCount":1,"partitionsTruncated":true}}`)
+			`"b":{"conflation":true,"evictedUnread":0,"partitions":[],"partitionCount":1,"partitionsTruncated":true}}`)
 }
 
 // What the parameters of the routes mean; G-006: truth values in all their spellings.

@@ -11,41 +11,52 @@ import (
 // begin before offset before, the last one first, until fn returns false. Otherwise it is
 // as Read. Entries point backwards, so a walk that ends soon reads little of the chain.
 func (s *Store) ReadBackward(newest index.Pointer, partition uint64, before int64, fn func(batch []byte) (more bool)) error {
-	if newest.IsZero() {
-		return nil
+	for !newest.IsZero() {
+		rest, err := s.readBackward(newest, partition, before, fn)
+		if !s.startsOver(err, partition) {
+			return err
+		}
+		before = rest
 	}
+	return nil
+}
+
+// readBackward returns the offset before which nothing has been read.
+func (s *Store) readBackward(newest index.Pointer, partition uint64, before int64, fn func(batch []byte) bool) (rest int64, err error) {
 	chain, _, err := s.chain(newest, partition, target{offset: before - 1})
 	if err != nil {
-		return err
+		return before, err
 	}
 	i := index.FindOffset(chain, before-1)
 	if i == len(chain) || chain[i].BaseOffset >= before {
 		i--
 	}
 	if i < 0 {
-		return nil
+		return before, nil
 	}
 	for ; i > 0; i-- {
 		if more, err := s.readExtentBackward(&chain[i], before, fn); err != nil || !more {
-			return err
+			return before, err
 		}
+		before = min(before, chain[i].BaseOffset)
 	}
 	return s.walkBackward(chain[0], before, fn)
 }
 
 // walkBackward reads e and what comes before it, entry by entry. It keeps none: a chain
 // that is not cached is not worth caching for a look at its end.
-func (s *Store) walkBackward(e index.Located, before int64, fn func(batch []byte) bool) error {
+func (s *Store) walkBackward(e index.Located, before int64, fn func(batch []byte) bool) (rest int64, err error) {
 	w := walker{s: s, partition: e.Partition}
 	for {
 		more, err := s.readExtentBackward(&e, before, fn)
 		if err != nil || !more || e.Prev.IsZero() {
-			return err
+			return before, err
 		}
+		before = min(before, e.BaseOffset)
 		w.found = append(w.found[:0], e)
 		var ok bool
 		if e, ok, err = w.next(e.Prev); err != nil || !ok {
-			return err
+			return before, err
 		}
 	}
 }

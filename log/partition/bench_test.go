@@ -119,3 +119,38 @@ func BenchmarkRead(b *testing.B) {
 		}
 	})
 }
+
+// keepEvery needs one partition of so many.
+type keepEvery uint64
+
+func (k keepEvery) Holes(uint64) bool { return false }
+
+func (k keepEvery) Keep(partition uint64, extents []index.Located) []index.Located {
+	if partition%uint64(k) != 0 {
+		return nil
+	}
+	return extents
+}
+
+// BenchmarkRewrite copies what is needed of one segment of 64 MiB; bytes are those copied.
+func BenchmarkRewrite(b *testing.B) {
+	for _, c := range []struct{ size, every int }{{100, 4}, {10_000, 4}, {10_000, 100}} {
+		b.Run(fmt.Sprintf("size=%d/needed=1in%d/sync=on", c.size, c.every), func(b *testing.B) {
+			s := openBench(b)
+			file(b, s, smallTails(60<<20/(c.size+150), c.size))
+			info := s.Aged()[0]
+			s.Retire(info.ID, info.Length)
+			copied := int64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := s.Rewrite([]uint32{info.ID}, keepEvery(c.every), pace)
+				if err != nil {
+					b.Fatal(err)
+				}
+				copied = r.Length
+				s.Discard(r)
+			}
+			b.SetBytes(copied)
+		})
+	}
+}

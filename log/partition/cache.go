@@ -72,6 +72,14 @@ func (c *cache) putChain(partition uint64, chain []index.Located) {
 	c.put(&cacheItem{key: cacheKey{partition: partition}, chain: chain})
 }
 
+func (c *cache) dropChain(partition uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if elem := c.items[cacheKey{partition: partition}]; elem != nil {
+		c.remove(elem)
+	}
+}
+
 func (c *cache) get(key cacheKey) *cacheItem {
 	c.mu.Lock()
 	defer c.mu.Unlock()

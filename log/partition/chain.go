@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"math"
 	"slices"
 
 	"github.com/skepmq/skep/index"
@@ -41,6 +42,15 @@ func (t target) find(chain []index.Located) int {
 // then it holds the target, and who needs more loads the chain again for what
 // follows. The slice is shared.
 func (s *Store) chain(newest index.Pointer, partition uint64, t target) (chain []index.Located, last bool, err error) {
+	for {
+		chain, last, err = s.loadChain(newest, partition, t)
+		if !s.startsOver(err, partition) {
+			return chain, last, err
+		}
+	}
+}
+
+func (s *Store) loadChain(newest index.Pointer, partition uint64, t target) (chain []index.Located, last bool, err error) {
 	w := walker{s: s, partition: partition, target: t, limit: s.chainLimit()}
 	cached, last, err := w.upTo(s.cache.chain(partition), newest)
 	if err != nil {
@@ -87,7 +97,7 @@ func (w *walker) upTo(cached []index.Located, newest index.Pointer) (part []inde
 	if n == 0 || cached[n-1].At == newest {
 		return cached, n > 0, nil
 	}
-	e, ok, err := w.read(newest)
+	e, ok, err := w.read(newest, math.MaxInt64)
 	if err != nil || !ok {
 		return nil, false, err
 	}
@@ -95,10 +105,10 @@ func (w *walker) upTo(cached []index.Located, newest index.Pointer) (part []inde
 	switch {
 	case i == n: // all older than newest
 		return cached, false, nil
-	case cached[i].At == newest:
+	case cached[i].At == e.At:
 		return cached[:i+1], true, nil
 	}
-	return nil, false, nil // newest lies before the stretch
+	return nil, false, nil // newest lies before the stretch, or was moved since
 }
 
 // covers reports whether a stretch has the target, or shows that the chain has not.
@@ -112,7 +122,8 @@ func (w *walker) covers(cached []index.Located, last bool) bool {
 		return true
 	}
 	known, err := w.s.known(first.Prev.Segment)
-	return !known && err == nil
+	_, _, moved := w.s.movedTo(first.Prev.Segment)
+	return !known && !moved && err == nil
 }
 
 // walk collects entries from newest down to the target, or to the end of the chain,
@@ -120,20 +131,26 @@ func (w *walker) covers(cached []index.Located, last bool) bool {
 func (w *walker) walk(newest index.Pointer, cached []index.Located) error {
 	done := false
 	for p := newest; !p.IsZero(); {
-		if n := len(cached); n > 0 && cached[n-1].At == p {
+		joined := len(cached) > 0 && cached[len(cached)-1].At == p
+		var e index.Located
+		if !joined {
+			if done {
+				break
+			}
+			var ok bool
+			var err error
+			if e, ok, err = w.next(p); err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			joined = len(cached) > 0 && cached[len(cached)-1].At == e.At // p was moved
+		}
+		if joined {
 			done = w.addCached(cached, done)
 			p, cached = cached[0].Prev, nil
 			continue
-		}
-		if done {
-			break
-		}
-		e, ok, err := w.next(p)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
 		}
 		w.add(e)
 		done = w.target.reached(&e)
@@ -169,14 +186,21 @@ func (w *walker) add(e index.Located) {
 }
 
 // next reads the entry at p, the one before those found. ok is false if its segment
-// was dropped.
+// was dropped. Errors: errMoved and those of read.
 func (w *walker) next(p index.Pointer) (e index.Located, ok bool, err error) {
-	e, ok, err = w.read(p)
-	if err != nil || !ok || len(w.found) == 0 {
+	if len(w.found) == 0 {
+		return w.read(p, math.MaxInt64)
+	}
+	after := &w.found[len(w.found)-1]
+	e, ok, err = w.read(p, after.BaseOffset)
+	if err != nil || !ok {
 		return e, ok, err
 	}
 	// Offsets fall with every step, so that a walk ends whatever the bytes say.
-	if e.EndOffset() > w.found[len(w.found)-1].BaseOffset {
+	if e.EndOffset() > after.BaseOffset {
+		if known, err := w.s.known(after.At.Segment); !known && err == nil {
+			return index.Located{}, false, errMoved // both, and where they are now they are one
+		}
 		return index.Located{}, false, w.corrupt(p)
 	}
 	return e, true, nil
@@ -186,11 +210,15 @@ func (w *walker) corrupt(p index.Pointer) error {
 	return &segment.CorruptError{Path: w.s.path(p.Segment), Position: int64(p.Position), Err: segment.ErrCorrupt}
 }
 
-// read reads the entry at p and checks that it is one of the partition.
-func (w *walker) read(p index.Pointer) (e index.Located, ok bool, err error) {
+// read reads the entry at p, which begins before an offset, and checks that it is one of
+// the partition.
+func (w *walker) read(p index.Pointer, before int64) (e index.Located, ok bool, err error) {
 	b, err := w.bytes(p)
-	if err != nil || b == nil {
+	if err != nil {
 		return index.Located{}, false, err
+	}
+	if b == nil {
+		return w.s.movedEntry(p.Segment, before, w.partition)
 	}
 	e.At = p
 	if e.Entry, err = index.DecodeEntry(b); err != nil {
@@ -204,7 +232,7 @@ func (w *walker) read(p index.Pointer) (e index.Located, ok bool, err error) {
 	return e, true, nil
 }
 
-// bytes returns the bytes of the entry at p, nil if its segment was dropped.
+// bytes returns the bytes of the entry at p, nil if its segment is gone.
 func (w *walker) bytes(p index.Pointer) ([]byte, error) {
 	if i := int64(p.Position) - int64(w.at.Position); p.Segment == w.at.Segment && i >= 0 &&
 		i+index.EntryLen <= int64(len(w.block)) {

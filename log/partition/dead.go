@@ -32,7 +32,7 @@ func (s *Store) Aged() []Aged {
 // false. It returns how much of the segment it speaks for: File may have added to it since.
 // A segment that is not there has none. It reads the index alone, and no lock is held
 // while fn runs. Errors: *segment.CorruptError, ErrClosed and those of the file system.
-func (s *Store) Extents(id uint32, fn func(e *index.Entry) (more bool)) (length int64, err error) {
+func (s *Store) Extents(id uint32, fn func(e *index.Located) (more bool)) (length int64, err error) {
 	info, ok := s.segment(id)
 	if !ok {
 		return 0, nil
@@ -51,7 +51,7 @@ func (s *Store) Extents(id uint32, fn func(e *index.Entry) (more bool)) (length 
 			s.noteNewest(id, entries)
 		}
 		for i := range entries {
-			if !fn(&entries[i].Entry) {
+			if !fn(&entries[i]) {
 				return info.Length, nil
 			}
 		}
@@ -119,8 +119,7 @@ func (s *Store) Remove(ids []uint32) error {
 			panic("BUG: partition: Remove of a segment that was not retired")
 		}
 		gone = append(gone, id)
-		delete(s.segments, id)
-		delete(s.newest, id)
+		s.forgetLocked(id)
 	}
 	s.mu.Unlock()
 	return s.unlink(gone)
@@ -130,6 +129,7 @@ func (s *Store) Remove(ids []uint32) error {
 // to, as far as newest knows. What that costs depends on how many they are, once the chain
 // of the partition is cached. Errors as for Read.
 func (s *Store) Bytes(newest index.Pointer, partition uint64, from, to int64) (total int64, err error) {
+walk:
 	for !newest.IsZero() && from < to {
 		chain, last, err := s.chain(newest, partition, target{offset: from})
 		if err != nil {
@@ -140,6 +140,10 @@ func (s *Store) Bytes(newest index.Pointer, partition uint64, from, to int64) (t
 				return total, nil
 			}
 			n, err := s.extentBytes(&chain[i], from, to)
+			if s.startsOver(err, partition) {
+				from = max(from, chain[i].BaseOffset)
+				continue walk
+			}
 			if err != nil {
 				return 0, err
 			}

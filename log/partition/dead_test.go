@@ -12,7 +12,7 @@ import (
 // extents returns what Extents gives of a segment.
 func (w *world) extents(id uint32) (list []index.Entry) {
 	w.t.Helper()
-	length, err := w.store.Extents(id, func(e *index.Entry) bool { list = append(list, *e); return true })
+	length, err := w.store.Extents(id, func(e *index.Located) bool { list = append(list, e.Entry); return true })
 	if err != nil || length != w.catalog[id].Length {
 		w.t.Fatalf("segment %d: %d bytes, want %d: %v", id, length, w.catalog[id].Length, err)
 	}

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"errors"
+
 	"github.com/skepmq/skep/index"
 	"github.com/skepmq/skep/segment"
 )
@@ -12,6 +14,7 @@ import (
 // segment, have no batches. fn runs without a lock. Errors: *segment.CorruptError,
 // ErrClosed and those of the file system.
 func (s *Store) Read(newest index.Pointer, partition uint64, from int64, fn func(batch []byte) (more bool)) error {
+walk:
 	for !newest.IsZero() {
 		chain, last, err := s.chain(newest, partition, target{offset: from})
 		if err != nil {
@@ -19,6 +22,10 @@ func (s *Store) Read(newest index.Pointer, partition uint64, from int64, fn func
 		}
 		for i := index.FindOffset(chain, from); i < len(chain); i++ {
 			more, err := s.readExtent(&chain[i], from, fn)
+			if s.startsOver(err, partition) {
+				from = max(from, chain[i].BaseOffset)
+				continue walk
+			}
 			if err != nil || !more {
 				return err
 			}
@@ -57,6 +64,15 @@ func (s *Store) OffsetAt(newest index.Pointer, partition uint64, timestampMs int
 	if newest.IsZero() {
 		return 0, false, nil
 	}
+	for {
+		offset, ok, err = s.offsetAt(newest, partition, timestampMs)
+		if !s.startsOver(err, partition) {
+			return offset, ok, err
+		}
+	}
+}
+
+func (s *Store) offsetAt(newest index.Pointer, partition uint64, timestampMs int64) (offset int64, ok bool, err error) {
 	chain, _, err := s.chain(newest, partition, target{timestampMs: timestampMs, byTime: true})
 	if err != nil {
 		return 0, false, err
@@ -79,16 +95,42 @@ func (s *Store) OffsetAt(newest index.Pointer, partition uint64, timestampMs int
 	return offset, ok, nil
 }
 
-// extent returns the verified bytes of an extent, nil if its segment was dropped.
+// startsOver reports that a read met an extent that was moved, and sees to it that the next
+// chain is not the one that had it.
+func (s *Store) startsOver(err error, partition uint64) bool {
+	if !errors.Is(err, errMoved) {
+		return false
+	}
+	s.cache.dropChain(partition)
+	return true
+}
+
+// extent returns the verified bytes of an extent, nil if its segment was dropped. Errors:
+// errMoved and those of Read.
 func (s *Store) extent(e *index.Located) ([]byte, error) {
 	if b := s.cache.extent(e.At); b != nil {
 		return b, nil
 	}
 	file, err := s.acquire(e.At.Segment)
-	if file == nil || err != nil {
+	if err != nil {
 		return nil, err
 	}
+	if file == nil {
+		if _, _, moved := s.movedTo(e.At.Segment); moved {
+			return nil, errMoved
+		}
+		return nil, nil
+	}
 	defer s.files.release(file)
+	b, err := readVerified(file, e)
+	if err == nil {
+		s.cache.putExtent(e.At, b)
+	}
+	return b, err
+}
+
+// readVerified reads the bytes of an extent and verifies them.
+func readVerified(file *openFile, e *index.Located) ([]byte, error) {
 	b := make([]byte, e.Length)
 	if err := file.ReadAt(b, int64(e.Position)); err != nil {
 		return nil, err
@@ -96,7 +138,6 @@ func (s *Store) extent(e *index.Located) ([]byte, error) {
 	if at, err := verifyExtent(e, b); err != nil {
 		return nil, file.Corrupt(int64(e.Position)+int64(at), err)
 	}
-	s.cache.putExtent(e.At, b)
 	return b, nil
 }
 

@@ -76,6 +76,9 @@ type SegmentInfo struct {
 	Partition uint64 // whose own it is; 0: shared by those of the queue
 	Length    int64  // valid bytes of the file
 	Sealed    bool   // never written again
+	// Replaces are the segments whose pointers this one answers: it holds what was needed
+	// of them. Empty but for one that Rewrite has made.
+	Replaces []uint32
 }
 
 // owner is who may put batches into a segment.
@@ -91,7 +94,7 @@ type Stats struct {
 	Segments     int
 	Bytes        int64 // valid bytes of all segments
 	OpenFiles    int   // for reading
-	BytesWritten int64 // by successful File calls since Open
+	BytesWritten int64 // by successful calls of File and Rewrite since Open
 	CacheBytes   int64
 }
 
@@ -105,12 +108,13 @@ type Store struct {
 
 	mu       sync.Mutex
 	segments map[uint32]SegmentInfo
-	active   map[owner]uint32 // the segment File goes on with
-	newest   map[uint32]int64 // append time of the newest message, where it is known
-	nextID   uint64           // beyond 32 bits when all are used
-	filing   bool             // a File runs
-	dropped  map[uint32]bool  // queues dropped since it started
-	resealed []uint32         // abandoned by a failed File and not yet reported as sealed
+	active   map[owner]uint32  // the segment File goes on with
+	newest   map[uint32]int64  // append time of the newest message, where it is known
+	moved    map[uint32]uint32 // by segment that is gone: the one that replaces it
+	nextID   uint64            // beyond 32 bits when all are used
+	filing   bool              // a File runs
+	dropped  map[uint32]bool   // queues dropped since it started
+	resealed []uint32          // abandoned by a failed File and not yet reported as sealed
 	written  int64
 	closed   bool
 }
@@ -133,11 +137,15 @@ func Open(o Options, live []SegmentInfo) (*Store, error) {
 		segments: make(map[uint32]SegmentInfo, len(live)),
 		active:   map[owner]uint32{},
 		newest:   map[uint32]int64{},
+		moved:    map[uint32]uint32{},
 		nextID:   max(1, uint64(o.FirstID)),
 	}
 	for _, info := range live {
 		s.segments[info.ID] = info
 		s.nextID = max(s.nextID, uint64(info.ID)+1)
+		for _, id := range info.Replaces {
+			s.moved[id] = info.ID
+		}
 		if !info.Sealed {
 			s.active[info.owner()] = info.ID
 		}
@@ -286,14 +294,26 @@ func (s *Store) Drop(queue uint32) error {
 	for id, info := range s.segments {
 		if info.Queue == queue {
 			ids = append(ids, id)
-			delete(s.segments, id)
-			delete(s.newest, id)
-			delete(s.active, info.owner())
+			s.forgetLocked(id)
 		}
 	}
 	s.mu.Unlock()
 	slices.Sort(ids)
 	return s.unlink(ids)
+}
+
+// forgetLocked takes a segment out of the list. Pointers into it, and into those it
+// replaces, lead nowhere then.
+func (s *Store) forgetLocked(id uint32) {
+	info := s.segments[id]
+	delete(s.segments, id)
+	delete(s.newest, id)
+	if s.active[info.owner()] == id {
+		delete(s.active, info.owner())
+	}
+	for _, gone := range info.Replaces {
+		delete(s.moved, gone)
+	}
 }
 
 // unlink removes the files of segments that are no longer in the list.

@@ -17,6 +17,15 @@ func (s *Store) TimeAt(newest index.Pointer, partition uint64, offset int64) (ti
 	if newest.IsZero() {
 		return 0, false, nil
 	}
+	for {
+		timestampMs, ok, err = s.timeAt(newest, partition, offset)
+		if !s.startsOver(err, partition) {
+			return timestampMs, ok, err
+		}
+	}
+}
+
+func (s *Store) timeAt(newest index.Pointer, partition uint64, offset int64) (timestampMs int64, ok bool, err error) {
 	chain, _, err := s.chain(newest, partition, target{offset: offset})
 	if err != nil {
 		return 0, false, err

@@ -27,6 +27,7 @@ const (
 	KindSwitches          Kind = 14 // Switches
 	KindSegmentDropped    Kind = 15 // SegmentDropped; in the catalogue only
 	KindCut               Kind = 16 // Cut; in the journal only, Filed says it in the catalogue
+	KindRewritten         Kind = 17 // Rewritten; in the catalogue only, in place of Segment
 )
 
 // FrameHeaderLen is the length of a frame's kind and length fields.

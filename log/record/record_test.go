@@ -36,6 +36,7 @@ func samples() []struct {
 	dead := DeadLetter{id(5), 4, 7, 3, 3, 12, id(6), 1785000000003, 1785000000004, "order-8891", "boom", "billing"}
 	filed := Filed{7, 1, 52, 1785000000002, 1785000000005, 4096, 6, 8192}
 	segment := Segment{6, 4, 7, 65536, true}
+	rewritten := Rewritten{9, 4, 7, 4096, []uint32{6, 2}}
 	meta := Meta{0xfeedface, 5, 4, 8, 3, 17}
 	type removed struct {
 		Queue uint32
@@ -66,6 +67,7 @@ func samples() []struct {
 		{"filed", KindFiled, filed, AppendFiled(nil, &filed), func(b []byte) (any, error) { return DecodeFiled(b) }},
 		{"segment", KindSegment, segment, AppendSegment(nil, &segment), func(b []byte) (any, error) { return DecodeSegment(b) }},
 		{"meta", KindMeta, meta, AppendMeta(nil, &meta), func(b []byte) (any, error) { return DecodeMeta(b) }},
+		{"rewritten", KindRewritten, rewritten, AppendRewritten(nil, &rewritten), func(b []byte) (any, error) { return DecodeRewritten(b) }},
 	}
 }
 
@@ -152,6 +154,10 @@ func FuzzDecode(f *testing.F) {
 		case KindMeta:
 			if v, err := DecodeMeta(body); err == nil {
 				again = AppendMeta(nil, &v)
+			}
+		case KindRewritten:
+			if v, err := DecodeRewritten(body); err == nil {
+				again = AppendRewritten(nil, &v)
 			}
 		// A uvarint or a flag has spellings that decode alike, so for these the
 		// value must come back, not the bytes.

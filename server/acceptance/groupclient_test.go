@@ -25,6 +25,7 @@ type (
 		Instant           *string  `json:"subscriptionTimestamp"`
 		CreatedAt         *string  `json:"subscriptionCreatedAt"`
 		Conflation        bool     `json:"conflation"`
+		EvictedUnread     int64    `json:"evictedUnread"`
 	}
 	laggingRow struct {
 		Group        string  `json:"consumer_group"`
@@ -48,10 +49,11 @@ type (
 		LeaseActive  bool    `json:"leaseActive"`
 	}
 	groupQueue struct {
-		Conflation bool             `json:"conflation"`
-		Partitions []groupPartition `json:"partitions"`
-		Count      int              `json:"partitionCount"`
-		Truncated  bool             `json:"partitionsTruncated,omitempty"`
+		Conflation    bool             `json:"conflation"`
+		EvictedUnread int64            `json:"evictedUnread"`
+		Partitions    []groupPartition `json:"partitions"`
+		Count         int              `json:"partitionCount"`
+		Truncated     bool             `json:"partitionsTruncated,omitempty"`
 	}
 	groupDeleted struct {
 		Success  bool   `json:"success"`

@@ -170,3 +170,58 @@ func TestM372SegmentsOfDeadLetters(t *testing.T) {
 		})
 	}
 }
+
+// One message of one partition of very many, which nobody takes, does not keep on disk what
+// the others had beside it. It stays, and so does one that is pushed behind it later.
+func TestR11HeldSegmentsAreRewritten(t *testing.T) {
+	for name, again := range map[string]func(w *world){
+		"running": func(*world) {},
+		"restart": (*world).restart,
+		"crash":   (*world).crash,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, retaining, eagerCheckpoints, func(w *world) { w.broker.SegmentBytes = 64 << 10 })
+			w.configure("q", `{"retentionEnabled":true,"completedRetentionSeconds":5}`)
+			payload := []byte(quote(fmt.Sprintf("%02000d", 1)))
+			fill := func(round int) {
+				for i := range 40 {
+					w.queued(item{Queue: "q", Partition: fmt.Sprint("p", i), Payload: payload})
+					if round == 0 && i == 20 {
+						w.queued(msg("q", "slow", "unread"))
+					}
+					w.popFrom("q", fmt.Sprint("p", i), "autoAck=true")
+				}
+			}
+			fill(0)
+			fill(1)
+			w.filed()
+			w.clock.advance(6 * time.Second)
+			again(w)
+			w.onDiskAtMost(4 << 10)
+			w.queued(msg("q", "slow", "unread too"))
+			fill(2)
+			w.filed()
+			w.clock.advance(6 * time.Second)
+			again(w)
+			w.onDiskAtMost(4 << 10)
+			again(w)
+			w.want(w.popFrom("q", "slow"), "unread", "unread too")
+			w.want(w.popFrom("q", "slow", "consumerGroup=other", "batch=1"), "unread")
+			before := w.running.broker.Stats()
+			w.cycle()
+			w.cycle()
+			if after := w.running.broker.Stats(); after.RewrittenSegments != before.RewrittenSegments {
+				t.Errorf("rewritten again and again: %+v, then %+v", before, after)
+			}
+		})
+	}
+}
+
+// onDiskAtMost waits until all segment files together have no more than that.
+func (w *world) onDiskAtMost(limit int64) {
+	w.t.Helper()
+	await(w.t, "the segments to shrink", func() bool {
+		_, bytes := w.segmentFiles()
+		return bytes <= limit
+	})
+}

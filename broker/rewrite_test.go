@@ -1,0 +1,398 @@
+package broker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skepmq/skep/segment"
+	"github.com/skepmq/skep/segment/vfs/faultfs"
+)
+
+// holder drives a broker in which very much is done and very little is not: what is done is
+// dropped after ten seconds, and one partition is held by a group that does not come.
+type holder struct {
+	ahead   atomic.Int64
+	start   time.Time
+	fs      *faultfs.FS
+	b       *Broker
+	held    []string        // answered, and never consumed
+	tried   map[string]bool // never consumed, answered or not
+	letters map[string]bool // dead letters that are to stay, by transaction id
+	pushed  int             // and consumed
+}
+
+const (
+	holderSegment  = 8 << 10
+	holderInterval = 10 * time.Minute
+)
+
+func newHolder() *holder {
+	return &holder{start: time.Now(), fs: faultfs.New(), tried: map[string]bool{}, letters: map[string]bool{}}
+}
+
+func (k *holder) open() (err error) {
+	k.b, err = Open(Options{
+		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: holderInterval, SegmentBytes: holderSegment,
+		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: 100,
+	})
+	return err
+}
+
+func (k *holder) configure() error {
+	_, err := k.b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.RetentionEnabled, o.CompletedRetentionSeconds = true, 10
+		return o, nil
+	})
+	return err
+}
+
+func (k *holder) pushTo(queue, partition, id string, size int) error {
+	payload := `"` + id + strings.Repeat("x", size) + `"`
+	items := []PushItem{{Queue: []byte(queue), Partition: []byte(partition), TransactionID: []byte(id), Payload: []byte(payload)}}
+	results := make([]PushResult, 1)
+	return k.b.Push(DefaultTenant, items, nil, results)
+}
+
+func (k *holder) hold(partition, id string) func() error {
+	return func() error {
+		k.tried[id] = true
+		err := k.pushTo("q", partition, id, 100)
+		if err == nil {
+			k.held = append(k.held, id)
+		}
+		return err
+	}
+}
+
+// consumed pushes to n partitions, and the group takes all of it.
+func (k *holder) consumed(n int) func() error {
+	return func() error {
+		for range n {
+			name := fmt.Sprint("p", k.pushed%7)
+			k.pushed++
+			if err := k.pushTo("q", name, fmt.Sprint("c", k.pushed), 400); err != nil {
+				return err
+			}
+			if _, err := k.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Partition: name, Pinned: true, Group: "g", Batch: 1, AutoAck: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// bury sets the next message of a partition aside, for a group.
+func (k *holder) bury(group, id string) error {
+	res, err := k.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "d", Partition: "l", Pinned: true, Group: group, Batch: 1})
+	if err != nil || len(res.Parts) == 0 {
+		return errors.Join(err, errors.New("nothing to bury"))
+	}
+	results := make([]AckResult, 1)
+	return k.b.Acknowledge(DefaultTenant, group, []Ack{{
+		TransactionID: id, PartitionID: res.Parts[0].PartitionID.String(), LeaseID: res.LeaseID.String(), Status: AckDeadLetter,
+	}}, results)
+}
+
+// buried makes dead letters of several groups, by turns and in many extents.
+func (k *holder) buried(n int) func() error {
+	return func() error {
+		for i := range n {
+			id := fmt.Sprint("l", i)
+			if err := k.pushTo("d", "l", id, 400); err != nil {
+				return err
+			}
+			k.letters[id] = true
+			for _, group := range []string{"gone", "stays", "gone2"} {
+				if group == "stays" && i%4 != 0 {
+					continue
+				}
+				if err := k.bury(group, id); err != nil {
+					return err
+				}
+				if group == "stays" {
+					k.letters[id] = true
+				}
+			}
+			if i%4 != 0 {
+				delete(k.letters, id)
+				if _, err := k.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "d", Partition: "l", Pinned: true, Group: "stays", Batch: 1, AutoAck: true}); err != nil {
+					return err
+				}
+			}
+			if err := k.checkpoint(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (k *holder) purge() error {
+	for _, group := range []string{"gone", "gone2"} {
+		if _, err := k.b.PurgeDeadLetters(DefaultTenant, "d", group); err != nil {
+			return err
+		}
+	}
+	k.b.queue(DefaultTenant, "d").aging.loose.Store(true)
+	return nil
+}
+
+func (k *holder) checkpoint() error { _, err := k.b.checkpoint(); return err }
+
+// cycle lets a cycle of retention pass, and the next be one that counts again.
+func (k *holder) cycle() error {
+	k.ahead.Add(int64(holderInterval + time.Second))
+	k.b.retain()
+	return k.b.journal.Err()
+}
+
+// prelude is what life begins with.
+func (k *holder) prelude() error {
+	return k.do(
+		k.configure,
+		k.consumed(10), k.hold("slow", "s0"), k.checkpoint, k.hold("slow", "s1"), k.consumed(6), k.checkpoint,
+		k.buried(5),
+		k.cycle, k.checkpoint, // starts
+	)
+}
+
+// life is a script in which segments are rewritten, and rewritten again.
+func (k *holder) life() error {
+	return k.do(
+		k.purge,
+		k.cycle, k.cycle, k.checkpoint, // rewritten
+		k.hold("slow", "s2"), k.hold("other", "o0"), k.consumed(10), k.checkpoint,
+		k.cycle, k.cycle, k.consumed(3), k.checkpoint,
+		k.b.rewriteCatalog,
+		k.cycle, k.cycle, k.checkpoint, k.hold("slow", "s3"),
+	)
+}
+
+func (k *holder) do(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check reads everything that is to be there.
+func (k *holder) check(t *testing.T, what string) {
+	t.Helper()
+	got := contents(t, what, k.b)
+	for _, id := range k.held {
+		if !slices.Contains(got, id) {
+			t.Fatalf("%s: %s is not there; there are %v", what, id, got)
+		}
+	}
+	letters, err := k.b.DeadLetters(DefaultTenant, DeadLetterFilter{Queue: "d", Group: "stays", Limit: 100})
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	found := map[string]bool{}
+	for _, l := range letters {
+		if !bytes.HasPrefix(l.Payload, []byte(`"`+l.TransactionID+`x`)) {
+			t.Fatalf("%s: dead letter %s: %.50q", what, l.TransactionID, l.Payload)
+		}
+		found[l.TransactionID] = true
+	}
+	for id := range k.letters {
+		if !found[id] && len(found) < len(k.letters)-1 { // the last one may not have been answered
+			t.Fatalf("%s: dead letter %s is not there, %v are", what, id, found)
+		}
+	}
+}
+
+// checkRecovery opens what a crash has left, twice, and lets the broker go on in between.
+func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
+	t.Helper()
+	c := &holder{start: k.start, fs: fsys, held: k.held, tried: k.tried, letters: k.letters}
+	c.ahead.Store(k.ahead.Load())
+	for round := range 2 {
+		if err := c.open(); err != nil {
+			t.Fatalf("%s: round %d: %v", what, round, err)
+		}
+		c.check(t, what)
+		for range 2 {
+			if err := errors.Join(c.cycle(), c.checkpoint()); err != nil {
+				t.Fatalf("%s: round %d: %v", what, round, err)
+			}
+		}
+		c.check(t, what)
+		checkFiles(t, what, c.b, c.fs)
+		old := c.b
+		c.fs = c.fs.CrashStrict()
+		closeBroker(t, old)
+	}
+}
+
+// One segment is left of what is done, with little more than what is held.
+func TestRewriteLife(t *testing.T) {
+	k := newHolder()
+	if err := k.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	if err := k.do(k.prelude, k.life); err != nil {
+		t.Fatal(err)
+	}
+	k.check(t, "end")
+	hidden := 0
+	for _, info := range k.b.store.Segments() {
+		if info.Partition != 0 && len(info.Replaces) > 0 {
+			hidden++
+		}
+	}
+	if hidden != 1 {
+		t.Errorf("%d segments of dead letters are rewritten", hidden)
+	}
+	s := k.b.Stats()
+	if s.RewrittenSegments < 3 || s.ReclaimedBytes < 10_000 || s.RewrittenBytes > 10_000 {
+		t.Errorf("stats %+v", s)
+	}
+	for _, info := range k.b.store.Segments() {
+		if info.Queue == 1 && info.Length > 3_000 {
+			t.Errorf("segment %+v is left", info)
+		}
+	}
+	checkFiles(t, "end", k.b, k.fs)
+	k.checkRecovery(t, "end", k.fs.CrashStrict())
+}
+
+// The power is cut at every call of the disk in that life.
+func TestRewritePowerCutAtEveryCall(t *testing.T) {
+	t.Parallel()
+	atEveryCall(t, faultfs.Fault{Err: faultfs.EIO, Sticky: true}, func(n int, k *holder) {
+		seed := uint64(n)
+		k.checkRecovery(t, fmt.Sprintf("call %d", n), k.fs.Crash(rand.New(rand.NewPCG(seed, 1))))
+		k.checkRecovery(t, fmt.Sprintf("call %d strict", n), k.fs.CrashStrict())
+	})
+}
+
+// A call of the disk fails once, and the broker goes on if it can.
+func TestRewriteFaultAtEveryCall(t *testing.T) {
+	t.Parallel()
+	atEveryCall(t, faultfs.Fault{Err: faultfs.ENOSPC}, func(n int, k *holder) {
+		k.fs.FailAt(-1, faultfs.Fault{})
+		if k.b.journal.Err() == nil {
+			k.b.retain()
+			if err := k.b.tryCheckpoint(); err != nil && k.b.journal.Err() == nil {
+				t.Fatalf("call %d: checkpoint after the fault: %v", n, err)
+			}
+		}
+		k.checkRecovery(t, fmt.Sprintf("call %d", n), k.fs.CrashStrict())
+	})
+}
+
+// atEveryCall lives the life with the n-th call failing, for every n, until there are not so
+// many.
+func atEveryCall(t *testing.T, fault faultfs.Fault, check func(n int, k *holder)) {
+	for n := 0; ; n++ {
+		k := newHolder()
+		if err := errors.Join(k.open(), k.prelude()); err != nil {
+			t.Fatal(err)
+		}
+		at := k.fs.Calls() + n
+		k.fs.FailAt(at, fault)
+		err := k.life()
+		met := k.fs.Calls() > at
+		check(n, k)
+		closeBroker(t, k.b)
+		if !met {
+			if err != nil || n < 60 {
+				t.Fatalf("%d calls, %v", n, err)
+			}
+			return
+		}
+	}
+}
+
+// Pushes, pops, lists, checkpoints and deletions beside segments that are rewritten all the
+// time: what nobody takes is read whole by everybody who looks.
+func TestRewriteBesideEverything(t *testing.T) {
+	t.Parallel()
+	k := newHolder()
+	var err error
+	k.b, err = Open(Options{
+		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: time.Millisecond, SegmentBytes: holderSegment,
+		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		CheckpointBytes: 1, DiskHighPercent: 100,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, k.b)
+	if err := k.configure(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var background sync.WaitGroup
+	repeat := func(fn func() error) {
+		background.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := fn(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	repeat(func() error { <-tick.C; k.ahead.Add(int64(5 * time.Second)); return nil })
+	var known atomic.Int64 // of the held partition
+	repeat(func() error {
+		least := known.Load()
+		p := k.b.queue(DefaultTenant, "q").partition("held")
+		if p == nil {
+			return nil
+		}
+		p.mu.Lock()
+		v := p.viewLocked()
+		p.mu.Unlock()
+		next := int64(0)
+		err := k.b.batches(v, 0, func(h *segment.Header, _ []byte) bool {
+			if h.BaseOffset != next {
+				t.Errorf("batch at %d, want %d", h.BaseOffset, next)
+			}
+			next = h.EndOffset()
+			return true
+		})
+		if next < least {
+			t.Errorf("read up to %d, there are %d", next, least)
+		}
+		return err
+	})
+	repeat(func() error { _, err := k.b.Queues(DefaultTenant); return err })
+	repeat(func() error { _, err := k.b.DeleteQueue(DefaultTenant, "other"); return err })
+	repeat(func() error { return k.pushTo("other", "p", "", 300) })
+	for i := range 30 {
+		if err := errors.Join(k.consumed(10)(), k.hold("held", fmt.Sprint("h", i))()); err != nil {
+			t.Fatal(err)
+		}
+		known.Store(int64(i + 1))
+	}
+	close(done)
+	background.Wait()
+	k.check(t, "end")
+	if s := k.b.Stats(); s.RewrittenSegments == 0 {
+		t.Error("nothing was rewritten")
+	}
+}
