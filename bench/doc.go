@@ -47,6 +47,13 @@
 //	                 what is on disk half a minute later, what a steady stream of pushes
 //	                 and pops suffers meanwhile, and what the broker does afterwards. What
 //	                 was not consumed is read after a kill -9.
+//	startup/1M       only with --run: a million partitions with cursors of two groups, ten million remembered
+//	                 transaction ids, a thousand segments and more: starts after a stop, after
+//	                 kill -9 with 480 MB in the journal, and after kills during recovery, from
+//	                 the disk and from the page cache. Until it is ready the broker is asked for
+//	                 everything, and has to answer 503. The directory takes minutes to make;
+//	                 --startup-dir keeps it for the next time.
+//	startup/backlog  only with --run: kill -9 with 200,000 messages of 2.5 kB in 50,000 partitions, and starts.
 //	amplification/…  bytes written and kept for a byte of payload.
 //
 // # How to read the numbers

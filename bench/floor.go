@@ -36,6 +36,10 @@ func floors() []floor {
 		{Name: "ready after kill -9 with 1,000,000 partitions", Unit: "s", Want: 15, AtMost: true, rows: []string{cardinalityName}, of: named(factRestart)},
 		{Name: "on disk, 30 s after all but one of 1,000 partitions were consumed", Unit: "MB", Want: 60, AtMost: true, rows: []string{reclaimName(1)}, of: named(factReclaimed)},
 		{Name: "processor time of 10 s after that", Unit: "ms", Want: 100, AtMost: true, rows: []string{reclaimName(1)}, of: named(factIdleCPU)},
+		{Name: "ready with 1,000,000 partitions, 10,000,000 ids, journal", Unit: "s", Want: 15, AtMost: true, rows: []string{startupName}, of: named(factStartup)},
+		{Name: "ready after kill -9 with a backlog of large messages", Unit: "s", Want: 15, AtMost: true, rows: []string{backlogName}, of: named(factStartup)},
+		{Name: "first answer of a broker that starts", Unit: "ms", Want: 2000, AtMost: true, rows: []string{startupName, backlogName}, of: named(factStartupAnswer)},
+		{Name: "memory until ready / steady before", Unit: "x", Want: 1.5, AtMost: true, rows: []string{startupName, backlogName}, of: named(factStartupMemory)},
 	}
 }
 

@@ -26,6 +26,9 @@ type options struct {
 	jsonPath      string
 	skep          string
 	profileDir    string
+
+	startupDir      string
+	startupMessages int64
 }
 
 func main() {
@@ -52,6 +55,8 @@ func parseFlags() (o options, serveCeiling bool, err error) {
 	pflag.StringVar(&o.jsonPath, "json", "", "also write the report to this file, as JSON")
 	pflag.StringVar(&o.skep, "skep", "", "path of the binary (default: build it)")
 	pflag.StringVar(&o.profileDir, "profile", "", "write a CPU profile of the broker for each row of load to this directory")
+	pflag.StringVar(&o.startupDir, "startup-dir", "", "keep the directory that startup/1M starts over here, and use it if it is there")
+	pflag.Int64Var(&o.startupMessages, "startup-messages", 200_000, "messages of 2.5 kB of startup/backlog")
 	pflag.BoolVar(&serveCeiling, ceilingFlag, false, "")
 	_ = pflag.CommandLine.MarkHidden(ceilingFlag) // fails for a flag that does not exist
 	pflag.Parse()
@@ -153,5 +158,6 @@ func scenarios() []scenario {
 	all = append(all, idleScenario(), parkedScenario(), newPartitionsScenario(), amplificationScenario(), adminScenario(), cardinalityScenario())
 	all = append(all, hostileScenarios()...)
 	all = append(all, reclaimScenarios()...)
+	all = append(all, startupScenarios()...)
 	return all
 }

@@ -23,6 +23,7 @@ type process struct {
 	dir     string // of its data
 	address string
 	pprof   string // address of its profiles; "": none
+	env     []string
 
 	cmd *exec.Cmd
 	log *logTail
@@ -34,16 +35,23 @@ func (b *bench) startBroker() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{skep: b.o.skep, dir: dir, log: &logTail{}}
+	p, err := b.newProcess(dir)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.start(b.ctx, 30*time.Second)
+}
+
+// newProcess returns a broker over dir that is not running yet.
+func (b *bench) newProcess(dir string) (p *process, err error) {
+	p = &process{skep: b.o.skep, dir: dir, log: &logTail{}}
 	if p.address, err = freeAddress(); err != nil {
 		return nil, err
 	}
 	if b.o.profileDir != "" {
-		if p.pprof, err = freeAddress(); err != nil {
-			return nil, err
-		}
+		p.pprof, err = freeAddress()
 	}
-	return p, p.start(b.ctx, 30*time.Second)
+	return p, err
 }
 
 // freeAddress returns an address on this machine that nobody listens on, for now.
@@ -57,15 +65,8 @@ func freeAddress() (string, error) {
 
 // start starts the process and waits until /health is 200.
 func (p *process) start(ctx context.Context, patience time.Duration) error {
-	args := []string{"serve", "--data-dir", p.dir, "--listen", p.address}
-	if p.pprof != "" {
-		args = append(args, "--pprof", p.pprof)
-	}
-	p.cmd = exec.Command(p.skep, args...)
-	p.cmd.Env = plainEnvironment()
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	if err := p.cmd.Start(); err != nil {
-		return fmt.Errorf("start the broker: %w", err)
+	if err := p.launch(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -83,6 +84,21 @@ func (p *process) start(ctx context.Context, patience time.Duration) error {
 			return fmt.Errorf("the broker is not ready: %w; its last words:\n%s", err, p.log)
 		}
 	}
+}
+
+// launch starts the process and does not wait.
+func (p *process) launch() error {
+	args := []string{"serve", "--data-dir", p.dir, "--listen", p.address}
+	if p.pprof != "" {
+		args = append(args, "--pprof", p.pprof)
+	}
+	p.cmd = exec.Command(p.skep, args...)
+	p.cmd.Env = append(plainEnvironment(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start the broker: %w", err)
+	}
+	return nil
 }
 
 // plainEnvironment is ours without what would configure the broker.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -15,6 +16,7 @@ type shape struct {
 	batch  int
 	ids    bool // every item carries a transaction id
 	spread bool // every item goes to another partition
+	size   int  // of a payload in bytes; 0: payloadSize
 }
 
 // pushRequest is the bytes of a push, made once. Partitions, transaction ids and time
@@ -63,7 +65,7 @@ func newPushRequest(path, queue string, s shape, rng *rand.Rand) *pushRequest {
 		}
 		b = append(b, `"payload":`...)
 		r.stampAt = append(r.stampAt, len(b)+len(payloadStart))
-		b = appendPayload(b, rng)
+		b = appendPayload(b, rng, cmp.Or(s.size, payloadSize))
 		b = append(b, '}')
 	}
 	b = append(b, `]}`...)
@@ -80,15 +82,15 @@ func newPushRequest(path, queue string, s shape, rng *rand.Rand) *pushRequest {
 // payloadStart is how every payload begins; a time stamp follows.
 const payloadStart = `{"at":`
 
-// appendPayload appends an order as a shop would send it, payloadSize bytes long.
-func appendPayload(b []byte, rng *rand.Rand) []byte {
+// appendPayload appends an order as a shop would send it, size bytes long.
+func appendPayload(b []byte, rng *rand.Rand, size int) []byte {
 	from := len(b)
 	b = fmt.Appendf(b, `%s%0*d,"orderId":%d,"customer":{"id":"cust-%05d","email":"user%d@example.com"},`+
 		`"items":[{"sku":"SKU-%06d","qty":%d,"price":%d.%02d}],"total":%d.%02d,"currency":"EUR","paid":%t,"note":"`,
 		payloadStart, stampDigits, stampBase, 80000+rng.IntN(10000), rng.IntN(99999), rng.IntN(9999),
 		rng.IntN(999999), 1+rng.IntN(12), rng.IntN(400), rng.IntN(100), rng.IntN(2000), rng.IntN(100), rng.IntN(2) == 0)
 	const end = `"}`
-	for len(b)-from < payloadSize-len(end) {
+	for len(b)-from < size-len(end) {
 		b = strconv.AppendInt(b, rng.Int64N(36), 36)
 	}
 	return append(b, end...)

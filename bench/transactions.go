@@ -92,7 +92,7 @@ type move struct{ id, partition, lease [uuidLen]byte }
 func newMover(conn int) *mover {
 	return &mover{
 		popRequest: newConsumer(queueName, popQuery{group: "billing", batch: movesPerLease, partitions: 1}).popRequest,
-		payload:    appendPayload(nil, rand.New(rand.NewPCG(uint64(conn), 3))), partition: conn,
+		payload:    appendPayload(nil, rand.New(rand.NewPCG(uint64(conn), 3)), payloadSize), partition: conn,
 	}
 }
 

@@ -12,7 +12,7 @@ func setClock(t *testing.T, run func(w *world, step time.Duration, again func())
 	for name, again := range map[string]func(*world){
 		"serving": func(*world) {}, "restart": (*world).restart, "crash": (*world).crashAfterAll,
 	} {
-		for _, step := range []time.Duration{-24 * time.Hour, -time.Second, 30 * time.Second, 10 * time.Minute} {
+		for _, step := range []time.Duration{-56 * 365 * 24 * time.Hour, -time.Second, 30 * time.Second, 10 * time.Minute} {
 			t.Run(fmt.Sprint(name, step), func(t *testing.T) {
 				w := open(t)
 				run(w, step, func() {
@@ -46,6 +46,27 @@ func TestR12Leases(t *testing.T) {
 		w.clock.advance(101 * time.Second)
 		w.want(w.popFrom("q", "p"), "a")
 	})
+}
+
+// What a lease was granted for includes its extensions, and is measured by one clock: dates
+// may be ahead of the wall clock.
+func TestR12ExtendedLeases(t *testing.T) {
+	for name, again := range map[string]func(*world){"restart": (*world).restart, "crash": (*world).crashAfterAll} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			w.queued(msg("q", "plain", "a"), msg("q", "extended", "b"))
+			w.clock.set(-30 * time.Second)
+			w.popFrom("q", "plain", "leaseSeconds=100")
+			w.extend(w.popFrom("q", "extended", "leaseSeconds=10").LeaseID, `{"seconds":100}`)
+			again(w)
+			w.clock.advance(95 * time.Second)
+			w.nothing(w.popFrom("q", "plain"))
+			w.nothing(w.popFrom("q", "extended"))
+			w.clock.advance(6 * time.Second)
+			w.want(w.popFrom("q", "plain"), "a")
+			w.want(w.popFrom("q", "extended"), "b")
+		})
+	}
 }
 
 // Times of a partition do not decrease, and a subscription to what is new gets that.
