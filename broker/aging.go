@@ -3,6 +3,8 @@ package broker
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/skepmq/skep/broker/lease"
 )
 
 // windows are the age rules of a queue, in milliseconds. 0: the rule is off. A window is
@@ -63,7 +65,7 @@ type aging struct {
 	windows windows // that due was kept for, the retainer's
 
 	mu  sync.Mutex
-	due dueHeap
+	due lease.Heap[agingPartition]
 }
 
 // dueEntry is when to look at a partition.
@@ -72,6 +74,12 @@ type dueEntry struct {
 	p       *partition
 	pauseMs int64  // how long the latest look in vain was put off
 	seq     uint32 // p.dueSeq then; another by now: another entry has taken its place
+}
+
+// agingPartition is a dueEntry in the heap, without its time.
+type agingPartition struct {
+	p       *partition
+	pauseMs int64
 }
 
 // note puts p, which has just got its first message, into the heap. p is locked.
@@ -100,15 +108,16 @@ func (a *aging) release(p *partition) {
 func (a *aging) add(e dueEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.due.push(e)
+	a.due.Push(lease.Entry[agingPartition]{At: e.dueMs, Value: agingPartition{e.p, e.pauseMs}})
 }
 
 // take appends up to n entries that are due to list.
 func (a *aging) take(nowMs int64, n int, list []dueEntry) []dueEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for len(a.due) > 0 && a.due[0].dueMs <= nowMs && len(list) < n {
-		list = append(list, a.due.pop())
+	for len(a.due) > 0 && a.due[0].At <= nowMs && len(list) < n {
+		e := a.due.Pop()
+		list = append(list, dueEntry{e.At, e.Value.p, e.Value.pauseMs})
 	}
 	return list
 }
@@ -118,48 +127,6 @@ func (a *aging) lookAgain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.due {
-		a.due[i].dueMs, a.due[i].pauseMs = 0, 0
-	}
-}
-
-// dueHeap is a binary min-heap by time. container/heap would box every entry.
-type dueHeap []dueEntry
-
-func (h *dueHeap) push(e dueEntry) {
-	*h = append(*h, e)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if s[parent].dueMs <= s[i].dueMs {
-			return
-		}
-		s[parent], s[i] = s[i], s[parent]
-		i = parent
-	}
-}
-
-// pop removes an entry of the smallest time. The heap must not be empty.
-func (h *dueHeap) pop() dueEntry {
-	s := *h
-	top, last := s[0], len(s)-1
-	s[0], s[last] = s[last], dueEntry{}
-	s = s[:last]
-	*h = s
-	if last == 0 {
-		*h = nil // gives back what a million partitions needed
-	}
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= len(s) {
-			return top
-		}
-		if child+1 < len(s) && s[child+1].dueMs < s[child].dueMs {
-			child++
-		}
-		if s[i].dueMs <= s[child].dueMs {
-			return top
-		}
-		s[i], s[child] = s[child], s[i]
-		i = child
+		a.due[i].At, a.due[i].Value.pauseMs = 0, 0
 	}
 }

@@ -158,9 +158,10 @@ func (q *queue) stopAging() {
 	q.aging.due = nil
 	q.aging.mu.Unlock()
 	for _, e := range all {
-		e.p.mu.Lock()
-		e.p.aging = false
-		e.p.mu.Unlock()
+		p := e.Value.p
+		p.mu.Lock()
+		p.aging = false
+		p.mu.Unlock()
 	}
 }
 

@@ -463,7 +463,7 @@ func TestDueHeap(t *testing.T) {
 	}
 	rest := len(a.due)
 	a.lookAgain()
-	if list := a.take(0, 2000, nil); len(list) != rest || a.due != nil {
+	if list := a.take(0, 2000, nil); len(list) != rest || len(a.due) > 0 {
 		t.Fatalf("%d of %d after lookAgain", len(list), rest)
 	}
 }
@@ -497,7 +497,7 @@ func TestHeldPartitionIsLeftAlone(t *testing.T) {
 		if len(q.aging.due) != 1 {
 			t.Fatalf("%d entries", len(q.aging.due))
 		}
-		pause := q.aging.due[0].dueMs - b.clock.stamp()
+		pause := q.aging.due[0].At - b.clock.stamp()
 		pauses = append(pauses, pause/1000)
 		k.ahead.Add(pause * int64(time.Millisecond))
 	}

@@ -1,6 +1,7 @@
 // Package lease holds the two structures in memory that leases need beside the
 // cursor they belong to: a timing wheel that says what is due, and a table that
-// finds the cursors a lease id stands for.
+// finds the cursors a lease id stands for. A [Heap], which the wheel needs, serves
+// retention as well.
 //
 // Their life, in order: a pop grants a lease, puts its deadline on the [Wheel] and
 // its id into the [Table]. Renewing moves the deadline in the cursor alone; the

@@ -40,7 +40,7 @@ type Wheel[K any] struct {
 	len    int
 
 	levels [levels]level[K]
-	late   heap[K] // entries for a tick that is not after now
+	late   Heap[K] // entries for a tick that is not after now
 
 	free     *chunk[K]
 	freeLen  int
@@ -62,12 +62,7 @@ type level[K any] struct {
 type chunk[K any] struct {
 	next    *chunk[K]
 	len     int
-	entries [chunkLen]entry[K]
-}
-
-type entry[K any] struct {
-	tick int64 // the first tick at which the deadline has passed
-	key  K
+	entries [chunkLen]Entry[K] // At is the first tick at which the deadline has passed
 }
 
 // NewWheel returns an empty wheel that starts at nowMs, in Unix milliseconds, and
@@ -101,18 +96,18 @@ func (w *Wheel[K]) Len() int {
 // passed fires at the next Advance.
 func (w *Wheel[K]) Add(deadlineMs int64, k K) {
 	w.len++
-	w.place(entry[K]{tick: w.due(deadlineMs), key: k})
+	w.place(Entry[K]{At: w.due(deadlineMs), Value: k})
 }
 
-func (w *Wheel[K]) place(e entry[K]) {
-	if e.tick <= w.now {
+func (w *Wheel[K]) place(e Entry[K]) {
+	if e.At <= w.now {
 		// Due at once, unless the clock has stepped back: Add does not know, so the
 		// entry waits for an Advance that has reached its tick.
-		w.late.push(e)
+		w.late.Push(e)
 		return
 	}
-	i := (bits.Len64(uint64(e.tick^w.now)) - 1) / digitBits
-	l, s := &w.levels[i], e.tick>>(i*digitBits)&(slots-1)
+	i := (bits.Len64(uint64(e.At^w.now)) - 1) / digitBits
+	l, s := &w.levels[i], e.At>>(i*digitBits)&(slots-1)
 	c := l.slots[s]
 	if c == nil || c.len == chunkLen {
 		c = w.newChunk(c)
@@ -129,8 +124,8 @@ func (w *Wheel[K]) place(e entry[K]) {
 // earlier call fires nothing that is not due by it.
 func (w *Wheel[K]) Advance(nowMs int64, dst []K) []K {
 	fired, target := len(dst), w.passed(nowMs)
-	for len(w.late) > 0 && w.late[0].tick <= target {
-		dst = append(dst, w.late.pop().key)
+	for len(w.late) > 0 && w.late[0].At <= target {
+		dst = append(dst, w.late.Pop().Value)
 	}
 	for {
 		i, at, ok := w.nextSlot()
@@ -156,8 +151,8 @@ func (w *Wheel[K]) empty(i int, at int64, dst []K) []K {
 	l.occupied &^= 1 << s
 	for c != nil {
 		for _, e := range c.entries[:c.len] {
-			if e.tick == at {
-				dst = append(dst, e.key)
+			if e.At == at {
+				dst = append(dst, e.Value)
 			} else {
 				w.place(e)
 			}
@@ -174,8 +169,8 @@ func (w *Wheel[K]) empty(i int, at int64, dst []K) []K {
 // later by a tick or more. It reports false for an empty wheel.
 func (w *Wheel[K]) Next() (deadlineMs int64, ok bool) {
 	_, at, ok := w.nextSlot()
-	if len(w.late) > 0 && (!ok || w.late[0].tick < at) {
-		at, ok = w.late[0].tick, true
+	if len(w.late) > 0 && (!ok || w.late[0].At < at) {
+		at, ok = w.late[0].At, true
 	}
 	if !ok {
 		return 0, false

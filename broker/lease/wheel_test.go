@@ -199,7 +199,7 @@ func TestWheelGivesBack(t *testing.T) {
 	if w.inUseLen != 0 || w.freeLen > spareChunks {
 		t.Errorf("%d chunks in use and %d free, want 0 and at most %d", w.inUseLen, w.freeLen, spareChunks)
 	}
-	if cap(w.late) > chunkLen*spareChunks {
+	if cap(w.late) > spareEntries {
 		t.Errorf("late entries keep room for %d", cap(w.late))
 	}
 }
