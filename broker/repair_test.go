@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skepmq/skep/log/catalog"
 	"github.com/skepmq/skep/log/fsck"
+	"github.com/skepmq/skep/log/offsets"
+	"github.com/skepmq/skep/log/record"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
@@ -264,4 +267,57 @@ func (w *witness) checkKept(t *testing.T, what string, fsys *faultfs.FS, want *f
 	}
 	defer closeBroker(t, b)
 	w.checkLeft(t, what, b, want)
+}
+
+// A cursor that stands where no message is yet would pass over what is pushed later. Repair
+// puts it to the end.
+func TestRepairCursor(t *testing.T) {
+	fsys, _ := fullDirectory(t)
+	state := map[string]record.Cursor{}
+	var directory uint64
+	home, err := catalog.Open(catalog.Options{FS: fsys, Dir: "data/catalog"}, func(k record.Kind, body []byte) error {
+		if k == record.KindMeta {
+			m, err := record.DecodeMeta(body)
+			directory = m.Directory
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cursors, err := offsets.Open(offsets.Options{FS: fsys, Dir: "data/offsets", LogID: directory}, func(c record.Cursor) {
+		state[fmt.Sprint(c.Partition)] = c
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := state["2"] // of b, which the journal says nothing about
+	ahead.Committed = 1000
+	if err := errors.Join(cursors.Commit([]record.Cursor{ahead}), cursors.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := fsck.Verify(repairOptions(fsys))
+	if err != nil || r.Errors != 1 || r.Findings[0].Code != fsck.CursorInvalid || r.Findings[0].Partition != "b" {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	done, err := fsck.Repair(repairOptions(fsys), true)
+	if err != nil || !done.Clean() || len(done.Other) != 1 || done.Lost != 0 {
+		t.Fatalf("%v, %+v", err, done)
+	}
+	b, err := openOn(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBroker(t, b)
+	w := newWitness(b)
+	if err := w.push("b", "b9"); err != nil {
+		t.Fatal(err)
+	}
+	if ids, _ := popAll(t, b, PopRequest{Partition: "b", Pinned: true, Group: "g", Batch: 10}); len(ids) != 1 || ids[0] != "b9" {
+		t.Errorf("popped %v", ids)
+	}
 }

@@ -116,3 +116,50 @@ func TestR6RepairConflation(t *testing.T) {
 		t.Errorf("totals %+v", q.Totals)
 	}
 }
+
+// Spooled messages that are lost do not hold up the drain, wherever they are in the spool.
+func TestR6RepairSpool(t *testing.T) {
+	w := open(t, eagerCheckpoints)
+	w.maintain(true)
+	for _, text := range []string{"m0", "rotten-apple", "m2", "moldy-bread"} {
+		w.buffered(msg("q", "p", text))
+	}
+	w.filed()
+	w.stop()
+	w.rot("rotten-apple")
+	w.rot("moldy-bread")
+	if r := w.repair(true); r.Lost != 2 {
+		t.Errorf("lost %+v", r.Losses)
+	}
+	w.start()
+	w.maintain(false)
+	w.drained()
+	w.want(w.pop("q", "batch=10", "autoAck=true"), "m0", "m2")
+	w.restart()
+	w.nothing(w.pop("q"))
+}
+
+// A dead letter whose payload is lost goes; the others stay.
+func TestR6RepairDeadLetter(t *testing.T) {
+	w := open(t, eagerCheckpoints)
+	w.queued(item{"q", "p", "m0", []byte(`"rotten-apple"`)})
+	w.queued(msg("q", "p", "m1"))
+	for range 2 {
+		w.buried(w.fail("", "dlq"))
+	}
+	w.filed()
+	w.stop()
+	w.rot("rotten-apple") // the message
+	w.rot("rotten-apple") // and the payload of its dead letter
+	r := w.repair(true)
+	if len(r.Losses) != 2 || !strings.Contains(fmt.Sprint(r.Other), `transaction id "m0"`) {
+		t.Errorf("lost %+v and %q", r.Losses, r.Other)
+	}
+	w.start()
+	letters := w.deadLetters()
+	if len(letters) != 1 || letters[0].TransactionID != "m1" || string(letters[0].Data) != `"m1"` {
+		t.Errorf("dead letters %+v", letters)
+	}
+	w.restart()
+	w.retry(letters[0])
+}
