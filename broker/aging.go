@@ -80,6 +80,7 @@ type dueEntry struct {
 type agingPartition struct {
 	p       *partition
 	pauseMs int64
+	seq     uint32
 }
 
 // note puts p, which has just got its first message, into the heap. p is locked.
@@ -108,7 +109,7 @@ func (a *aging) release(p *partition) {
 func (a *aging) add(e dueEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.due.Push(lease.Entry[agingPartition]{At: e.dueMs, Value: agingPartition{e.p, e.pauseMs}})
+	a.due.Push(lease.Entry[agingPartition]{At: e.dueMs, Value: agingPartition{e.p, e.pauseMs, e.seq}})
 }
 
 // take appends up to n entries that are due to list.
@@ -117,7 +118,7 @@ func (a *aging) take(nowMs int64, n int, list []dueEntry) []dueEntry {
 	defer a.mu.Unlock()
 	for len(a.due) > 0 && a.due[0].At <= nowMs && len(list) < n {
 		e := a.due.Pop()
-		list = append(list, dueEntry{e.At, e.Value.p, e.Value.pauseMs})
+		list = append(list, dueEntry{e.At, e.Value.p, e.Value.pauseMs, e.Value.seq})
 	}
 	return list
 }

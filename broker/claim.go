@@ -182,11 +182,25 @@ func (cl *claim) read(b *Broker) error {
 			}
 			return false
 		}
+		if h.Lost() {
+			return cl.passLost(h)
+		}
 		var more bool
 		more, walkErr = cl.add(h, batch)
 		return more
 	})
 	return errors.Join(err, walkErr)
+}
+
+// passLost goes on behind messages that a repair has marked as lost, unless there are some
+// before: offsets under a lease have no gaps.
+func (cl *claim) passLost(h *segment.Header) (more bool) {
+	if len(cl.spans) > 0 {
+		return false
+	}
+	cl.from = min(h.EndOffset(), cl.view.hwm)
+	cl.next = cl.from
+	return true
 }
 
 // windowBufferCount is how many waiting messages open a partition that windowBuffer holds.
@@ -268,6 +282,9 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 			now := b.clock.stamp()
 			b.armLocked(p, c, b.clock.mono()+max(cl.hidden-now, 0))
 		}
+		if cl.from == cl.view.hwm && c.committed < cl.from-1 {
+			cl.commitLostLocked(b)
+		}
 		if cl.full || p.hwm > cl.view.hwm {
 			cl.g.ready.offer(p.index)
 		}
@@ -284,6 +301,15 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		Queue: p.queue.name, Partition: p.name, PartitionID: partitionID(b.directory, p.number),
 		Spans: cl.spans, Attempt: attempt,
 	}, nil
+}
+
+// commitLostLocked moves the cursor over lost messages that nothing follows, so that they
+// are pending no longer. Nobody waits for its record: they are passed again.
+func (cl *claim) commitLostLocked(b *Broker) {
+	b.dropLeaseLocked(cl.p, cl.c)
+	cl.c.committed = cl.from - 1
+	cl.c.version++
+	b.recordCursorLocked(cl.p, cl.c, true)
 }
 
 // leaseLocked hands the messages out until the lease ends. Nobody waits for its record:

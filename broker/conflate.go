@@ -71,19 +71,38 @@ func (cl *claim) readNewest(b *Broker) error {
 	if err != nil || newest < cl.from {
 		return err
 	}
+	from := cl.from
+	lost, err := cl.readAt(b, newest)
+	if !lost || err != nil {
+		return err
+	}
+	if newest, err = cl.newestKept(b, from, newest); err != nil || newest < from {
+		return err
+	}
+	cl.from = from
+	_, err = cl.readAt(b, newest)
+	return err
+}
+
+// readAt reads the message at an offset, the last that the lease will cover. lost says that
+// a repair has marked it as lost.
+func (cl *claim) readAt(b *Broker, newest int64) (lost bool, err error) {
 	cl.skipped = newest - cl.from
 	cl.from, cl.next = newest, newest
 	var addErr error
 	err = b.batches(cl.view, newest, func(h *segment.Header, batch []byte) bool {
-		if h.BaseOffset <= newest {
+		switch {
+		case h.BaseOffset <= newest && h.Lost():
+			lost = true
+		case h.BaseOffset <= newest:
 			_, addErr = cl.add(h, batch)
-		} else if h.BaseOffset < cl.view.hwm {
+		case h.BaseOffset < cl.view.hwm:
 			// Retention was faster. What it left is hidden, or there would be a newer one.
 			cl.hidden = cl.opens(h)
 		}
 		return false
 	})
-	return errors.Join(err, addErr)
+	return lost, errors.Join(err, addErr)
 }
 
 // newestVisible returns the offset of the newest message that no delay hides, or one
@@ -113,6 +132,24 @@ func (cl *claim) newestVisible(b *Broker) (int64, error) {
 	}
 	newest, err := b.offsetAt(cl.view, cl.view.hwm, now-delay+1)
 	return min(newest, last), err
+}
+
+// newestKept returns the offset of the newest message from from to newest that was not
+// marked as lost. If all are, that is one below from, and the claim is behind them.
+func (cl *claim) newestKept(b *Broker, from, newest int64) (kept int64, err error) {
+	kept = from - 1
+	err = b.batchesBackward(cl.view, newest+1, func(h *segment.Header, _ []byte) bool {
+		if h.Lost() {
+			return h.BaseOffset > from
+		}
+		kept = min(newest, h.EndOffset()-1)
+		return false
+	})
+	if err == nil && kept < from {
+		kept = from - 1
+		cl.from, cl.next, cl.skipped = newest+1, newest+1, 0
+	}
+	return kept, err
 }
 
 // opens returns when the partition delivers the batch of h, if that is the oldest that

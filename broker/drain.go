@@ -284,6 +284,9 @@ func (d *drainer) move(v view, end int64, all bool) error {
 // moveBatch takes a batch of the spool apart.
 func (d *drainer) moveBatch(h *segment.Header, batch []byte) error {
 	next := max(d.cursor.next, d.end)
+	if h.Lost() {
+		return d.passLost(h.EndOffset(), next)
+	}
 	s, err := newSpan(h, batch, next, math.MaxInt)
 	if err != nil {
 		return err
@@ -310,6 +313,17 @@ func (d *drainer) moveBatch(h *segment.Header, batch []byte) error {
 		d.end = next
 	}
 	return nil
+}
+
+// passLost moves the cursor over spooled messages that a repair has marked as lost.
+func (d *drainer) passLost(end, next int64) error {
+	if err := d.flush(); err != nil {
+		return err
+	}
+	d.end = end
+	d.cursor.next, d.cursor.ids, d.cursor.nowMs = end, nil, d.b.clock.stamp()
+	d.passed += end - next
+	return d.advance()
 }
 
 // flush appends the run at hand.

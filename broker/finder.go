@@ -35,7 +35,7 @@ func (f *finder) at(offset int64) (m Message, ok bool, err error) {
 			return m, false, err
 		}
 	}
-	if offset < f.h.BaseOffset || offset >= f.h.EndOffset() {
+	if offset < f.h.BaseOffset || offset >= f.h.EndOffset() || f.h.Lost() {
 		return m, false, nil
 	}
 	stored, _, err := segment.NextMessage(f.raw[f.positions[offset-f.h.BaseOffset]:])
@@ -51,6 +51,9 @@ func (f *finder) load(offset int64) error {
 	var loadErr error
 	err := f.b.batches(f.v, offset, func(h *segment.Header, batch []byte) bool {
 		f.h = *h
+		if h.Lost() {
+			return false
+		}
 		if f.raw, loadErr = segment.Body(h, batch, nil); loadErr != nil {
 			return false
 		}

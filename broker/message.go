@@ -171,6 +171,10 @@ func (f *finder) scan(id []byte, before int64) (offset int64, ok bool, err error
 	var scratch []byte
 	var scanErr error
 	err = f.b.batchesBackward(f.v, before, func(h *segment.Header, batch []byte) bool {
+		if h.Lost() {
+			batches--
+			return batches > 0
+		}
 		var raw []byte
 		if raw, scanErr = segment.Body(h, batch, scratch[:0]); scanErr != nil {
 			return false

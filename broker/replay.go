@@ -163,6 +163,9 @@ func (r *recovery) replayBatch(batch []byte) error {
 }
 
 func (r *recovery) indexIDs(p *partition, h *segment.Header, batch []byte) (err error) {
+	if h.Lost() {
+		return nil
+	}
 	if r.scratch, err = segment.Body(h, batch, r.scratch[:0]); err != nil {
 		return fmt.Errorf("replay batch: %w", err)
 	}

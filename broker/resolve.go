@@ -148,6 +148,9 @@ func (a *acknowledge) readLease() func() error {
 			if h.BaseOffset > l.end {
 				return false
 			}
+			if h.Lost() {
+				return true // as if removed by retention
+			}
 			s, err := newSpan(h, batch, l.from, int(l.end-max(h.BaseOffset, l.from)+1))
 			if err != nil {
 				walkErr = err

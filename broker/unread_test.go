@@ -53,7 +53,7 @@ func TestReleaseMakesDue(t *testing.T) {
 			k.b.retain()
 			k.b.retain()
 			for _, e := range k.b.queue(DefaultTenant, "q").aging.due {
-				if e.seq != e.p.dueSeq {
+				if e.Value.seq != e.Value.p.dueSeq {
 					t.Errorf("an entry that does not count is still there")
 				}
 			}

@@ -64,6 +64,17 @@ func Write(w *segment.Writer, entries []Entry, runStart uint32) error {
 	return err
 }
 
+// Append appends to dst what Write writes.
+func Append(dst []byte, entries []Entry, runStart uint32) []byte {
+	start := len(dst)
+	for i := range entries {
+		dst = AppendEntry(dst, &entries[i])
+	}
+	return AppendTrailer(dst, Trailer{
+		IndexCRC: segment.Checksum(dst[start:]), Count: uint32(len(entries)), RunStart: runStart,
+	})
+}
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ReadIndex reads the index of the run that ends at position end of a segment, and

@@ -51,7 +51,8 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 // Body returns the messages of the verified batch b, whose header is h: a part of b
 // if they are stored raw, else unpacked into the memory of dst, whose contents are
 // lost, or into new memory if dst has too little. Unpacking stops at h.RawLen, and
-// another length is ErrCorrupt. ErrShort if b ends before the body.
+// another length is ErrCorrupt. ErrShort if b ends before the body, ErrLost if a repair
+// has marked the messages as lost.
 func Body(h *Header, b, dst []byte) ([]byte, error) {
 	if len(b) < h.Len() {
 		return nil, ErrShort
@@ -64,6 +65,8 @@ func Body(h *Header, b, dst []byte) ([]byte, error) {
 		return unpackS2(dst, body, int(h.RawLen))
 	case CodecZstd:
 		return unpackZstd(dst, body, int(h.RawLen))
+	case CodecLost:
+		return nil, ErrLost
 	}
 	return nil, corruptf("codec %d", h.Codec)
 }

@@ -11,6 +11,9 @@ var (
 	ErrShort = errors.New("segment: record ends past the buffer")
 	// ErrCorrupt says that a record is all there and is not what was written.
 	ErrCorrupt = errors.New("segment: corrupt record")
+	// ErrLost says that a repair has marked the messages of a batch as lost: they were
+	// damaged, and are passed over.
+	ErrLost = errors.New("segment: messages lost")
 )
 
 // CorruptError says where damage was found.

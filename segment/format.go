@@ -30,6 +30,7 @@ const (
 	CodecRaw  Codec = 0
 	CodecS2   Codec = 1
 	CodecZstd Codec = 2 // read, not yet written: for batches merged later
+	CodecLost Codec = 3 // see AppendLost
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -53,7 +54,7 @@ func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 //	bodyCRC      uint32  CRC-32C of the body as stored
 //	magic        uint16  Magic
 //	kind         uint8   KindBatch
-//	codec        uint8   0 raw, 1 s2, 2 zstd
+//	codec        uint8   0 raw, 1 s2, 2 zstd, 3 lost: the body is zeros, and rawLen 0
 //	bodyLen      uint32  bytes stored, at most MaxBodyLen; less than rawLen if packed
 //	rawLen       uint32  bytes unpacked, at most MaxBodyLen
 //	count        uint32  messages, at least 1; message i has offset baseOffset+i
@@ -126,6 +127,23 @@ func putHeader(b []byte, h *Header) {
 	Seal(b, h.Partition, h.BaseOffset, h.TimestampMs, h.BaseID)
 }
 
+// AppendLost appends a batch that says that h.Count messages are lost: it stands where
+// damaged ones did, so that everything around them stays where it is. It takes length
+// bytes, of which the first HeaderLen say all. The fields of h that Seal sets must be set.
+func AppendLost(dst []byte, h *Header, length int) []byte {
+	if h.Count == 0 || length < HeaderLen || length-HeaderLen > MaxBodyLen {
+		panic("BUG: segment: no room to say what is lost")
+	}
+	start := len(dst)
+	dst = append(dst, make([]byte, length)...)
+	h.Codec, h.BodyLen, h.RawLen, h.BodyCRC = CodecLost, uint32(length-HeaderLen), 0, Checksum(dst[start+HeaderLen:])
+	putHeader(dst[start:], h)
+	return dst
+}
+
+// Lost reports that a repair has marked the messages of the batch as lost.
+func (h *Header) Lost() bool { return h.Codec == CodecLost }
+
 // Seal writes into an encoded batch what is only known under the partition's lock,
 // and its header checksum anew. It reads and writes the 64 bytes of the header and
 // nothing else. The caller keeps baseOffset and count within MaxOffset.
@@ -171,12 +189,18 @@ func DecodeHeader(b []byte) (Header, error) {
 func (h *Header) check() error {
 	packed := h.Codec != CodecRaw
 	switch {
-	case h.Codec > CodecZstd:
+	case h.Codec > CodecLost:
 		return corruptf("codec %d", h.Codec)
+	case h.Lost():
+		if h.RawLen != 0 || h.BodyLen > MaxBodyLen || h.Count == 0 {
+			return corruptf("%d lost messages, %d bytes of them", h.Count, h.RawLen)
+		}
 	case h.RawLen > MaxBodyLen || packed && h.BodyLen >= h.RawLen || !packed && h.BodyLen != h.RawLen:
 		return corruptf("body of %d bytes for %d", h.BodyLen, h.RawLen)
 	case h.Count == 0 || uint64(h.Count)*minMessageLen > uint64(h.RawLen):
 		return corruptf("%d messages in %d bytes", h.Count, h.RawLen)
+	}
+	switch {
 	case h.BaseOffset < 0 || h.BaseOffset > MaxOffset || h.EndOffset()-1 > MaxOffset:
 		return corruptf("offset %d, %d messages", h.BaseOffset, h.Count)
 	}

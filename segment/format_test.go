@@ -385,3 +385,27 @@ func TestCorruptError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A batch that says what is lost is checked like any other, and has no messages to read.
+func TestLost(t *testing.T) {
+	h := Header{Count: 3, Partition: 7, BaseOffset: 40, TimestampMs: 1_700_000_000_000}
+	b := AppendLost([]byte("before"), &h, HeaderLen+20)[len("before"):]
+	checkGolden(t, "lost.golden", b)
+	got, err := Verify(b)
+	if err != nil || got != h || !got.Lost() || got.EndOffset() != 43 || got.Len() != len(b) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := Body(&got, b, nil); !errors.Is(err, ErrLost) {
+		t.Errorf("body: %v", err)
+	}
+	if one, err := Verify(AppendLost(nil, &Header{Count: 1}, HeaderLen)); err != nil || one.Len() != HeaderLen {
+		t.Errorf("without a body: %+v, %v", one, err)
+	}
+	if plain, err := Verify(testBatch(testMessages...)); err != nil || plain.Lost() {
+		t.Errorf("a batch of messages is lost: %v", err)
+	}
+	b[HeaderLen+3] = 1
+	if _, err := Verify(b); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("body changed: %v", err)
+	}
+}

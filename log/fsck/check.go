@@ -98,8 +98,10 @@ type checker struct {
 	told   map[string]int // findings by code
 	state  *state
 
-	found   bool // there is a catalogue
-	logs    bool // catalogue and journal could be read to their ends
+	found   bool              // there is a catalogue
+	logs    bool              // catalogue and journal could be read to their ends
+	torn    *wal.CorruptError // of the catalogue
+	stale   bool              // the torn end of the catalogue had been written once: it is damage
 	ids     *idFilter
 	sinceMs int64 // messages from here on must be in the index of transaction ids
 
@@ -117,7 +119,7 @@ type damages struct {
 	breaks  []chainBreak
 	cursors []record.Cursor
 	letters []record.DeadLetter
-	dedup   []string // paths
+	dedup   bool
 }
 
 func newChecker(o Options) *checker {
@@ -235,6 +237,7 @@ func (c *checker) checkCatalog() error {
 	dir := c.path(catalogName)
 	in, err := catalog.Inspect(catalog.Options{FS: c.o.FS, Dir: dir}, c.state.load)
 	c.home(dir, in)
+	c.torn = in.Torn
 	if err != nil {
 		return c.damage(CatalogueDamaged, dir, err)
 	}
@@ -329,6 +332,11 @@ func (c *checker) checkJournal() error {
 		c.logs = false
 		if c.gap == nil {
 			c.gap = &journal.GapError{Dir: dir, Missing: c.state.meta.Generation + 1}
+		}
+		if c.stale = c.torn != nil && c.gap.Missing == c.state.meta.Generation+1; c.stale {
+			c.finding(CatalogueDamaged, c.torn.Path, c.torn.Position, fmt.Sprintf(
+				"%v; that it had been written shows in the journal, whose generation %d is gone", c.torn.Err, c.gap.Missing))
+			return nil
 		}
 		c.finding(JournalMissing, dir, 0, c.gap)
 	case errors.As(err, &name):

@@ -61,7 +61,7 @@ func (c *checker) checkDedup() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		c.ids.bits = nil
 		if c.state.meta.Generation > 0 {
-			c.finding(DedupDamaged, c.path(dedupName), 0, "missing")
+			c.finding(DedupMissing, c.path(dedupName), 0, "missing")
 		}
 		return nil
 	}
@@ -73,7 +73,7 @@ func (c *checker) checkDedup() error {
 	c.report.Summary.Bytes += in.Bytes
 	for _, d := range in.Damaged {
 		c.ids.bits = nil
-		c.dedup = append(c.dedup, d.Path)
+		c.dedup = true
 		c.finding(DedupDamaged, d.Path, d.Position, d.Err)
 	}
 	for _, t := range in.Torn {
@@ -109,6 +109,7 @@ func (c *checker) checkID(s *segmentCheck, position int64, p *partition, offset 
 		c.ids.has(dedup.HashOf(c.ids.seed, p.Number, key), offset) {
 		return
 	}
+	c.dedup = true
 	f := c.finding(IDsMissing, s.path, position, fmt.Sprintf("transaction id %q is not in the index", key))
 	c.of(f, p.Number, offset, offset+1)
 }

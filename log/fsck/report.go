@@ -54,6 +54,7 @@ const (
 	CursorInvalid     = "cursor_invalid"
 	DeadLetterInvalid = "dead_letter_invalid"
 	DedupDamaged      = "dedup_damaged"
+	DedupMissing      = "dedup_missing"
 	IDsMissing        = "ids_missing"
 	TornTail          = "torn_tail"
 	Leftover          = "leftover"
@@ -82,7 +83,8 @@ var explained = map[string]struct {
 	CursorInvalid:     {Error, "a consumer group stands where there is no message", "restore a backup, or seek the group"},
 	DeadLetterInvalid: {Error, "the payload of a dead letter is lost", "restore a backup, or delete the dead letter"},
 	DedupDamaged:      {Warning, "the next start reads the ids from the messages again, which takes longer", "nothing, or let skep repair drop it"},
-	IDsMissing:        {Warning, "the message pushed again would be stored again", "remove dedup/ while the broker is stopped: the next start makes it from the messages"},
+	DedupMissing:      {Note, "the next start makes it from the messages", "nothing"},
+	IDsMissing:        {Warning, "the message pushed again would be stored again", "let skep repair drop the index: the next start makes it from the messages"},
 	TornTail:          {Note, "the end of a write that was never answered", "nothing: the next start cuts it"},
 	Leftover:          {Note, "left by a checkpoint or a rewrite that did not end", "nothing: the next start removes it"},
 	UnknownFile:       {Note, "not a file of the broker, or kept by an earlier repair", "nothing: it is never read"},

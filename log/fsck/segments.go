@@ -303,7 +303,7 @@ func (c *checker) checkExtents(s *segmentCheck, r *segment.Reader, run *run) (wr
 		if int64(e.Position) != at || e.EndPosition() > run.indexStart() {
 			return fmt.Errorf("an entry is for position %d, its batches begin at %d", e.Position, at), nil
 		}
-		if s.Partition != 0 && e.Partition != s.Partition {
+		if s.Partition != 0 && e.Partition != s.Partition && e.Partition != nobody {
 			return fmt.Errorf("an entry of partition %d in the segment of partition %d", e.Partition, s.Partition), nil
 		}
 		if p := c.state.partitions[e.Partition]; p != nil && p.Queue != s.Queue {
@@ -329,19 +329,22 @@ func (c *checker) checkExtents(s *segmentCheck, r *segment.Reader, run *run) (wr
 // checkExtent checks the batches of an extent. What cannot be read is told and listed;
 // wrong says that the entry does not describe what can.
 func (c *checker) checkExtent(s *segmentCheck, e *index.Located, b []byte) (wrong error) {
-	next, lastMs, first := e.BaseOffset, e.FirstTimestampMs, true
+	next, lastMs := e.BaseOffset, e.FirstTimestampMs
+	lost := false // the last batch, so that its time is not what it was
 	for at := 0; at < len(b); {
 		h, err := c.checkBatch(s, e, int64(e.Position)+int64(at), b[at:], next, lastMs)
 		if err == nil {
-			if first && h.TimestampMs != e.FirstTimestampMs {
+			if lost = h.Lost(); at == 0 && !lost && h.TimestampMs != e.FirstTimestampMs {
 				return fmt.Errorf("an entry says %d ms, its first batch %d ms", e.FirstTimestampMs, h.TimestampMs)
 			}
-			next, lastMs, first = h.EndOffset(), h.TimestampMs, false
+			next, lastMs = h.EndOffset(), h.TimestampMs
 			at += h.Len()
 			continue
 		}
 		stop, resumes := resync(e, b, at, next)
-		first = false
+		if lost = stop == len(b); lost {
+			lastMs = e.LastTimestampMs
+		}
 		l := lostRange{
 			area:      area{int64(e.Position) + int64(at), int64(e.Position) + int64(stop)},
 			partition: e.Partition, offsets: Offsets{next, resumes}, timestampMs: lastMs,
@@ -353,7 +356,7 @@ func (c *checker) checkExtent(s *segmentCheck, e *index.Located, b []byte) (wron
 	if next != e.EndOffset() {
 		return fmt.Errorf("an entry ends at offset %d, its batches at %d", e.EndOffset(), next)
 	}
-	if n := len(s.lost); lastMs != e.LastTimestampMs && (n == 0 || s.lost[n-1].to != e.EndPosition()) {
+	if lastMs != e.LastTimestampMs && !lost {
 		return fmt.Errorf("an entry says %d ms, its last batch %d ms", e.LastTimestampMs, lastMs)
 	}
 	return nil
@@ -373,6 +376,9 @@ func (c *checker) checkBatch(s *segmentCheck, e *index.Located, position int64, 
 	p := c.state.partitions[h.Partition]
 	check := p != nil && !p.Hidden && c.ids.bits != nil && h.TimestampMs >= c.sinceMs
 	c.report.Summary.Batches++
+	if h.Lost() && p != nil && err == nil {
+		c.report.Summary.Lost += max(0, h.EndOffset()-max(h.BaseOffset, p.start))
+	}
 	return h, c.state.messages(&h, b[:h.Len()], func(offset int64, m *segment.Message) {
 		if check {
 			c.checkID(s, position, p, offset, m)

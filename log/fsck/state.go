@@ -40,6 +40,7 @@ type partition struct {
 	start, filedEnd, end int64
 	filedMs, lastMs      int64
 	newest               index.Pointer
+	filed                record.Filed     // as the catalogue has it
 	payloads             map[int64]string // of a hidden one, in the journal: transaction ids by offset
 	damaged              bool             // something of it is not as it should be
 }
@@ -76,7 +77,7 @@ func (s *state) load(k record.Kind, body []byte) (err error) {
 		if p := s.partitions[d.Partition]; p != nil && err == nil {
 			p.start, p.filedEnd, p.end = d.Start, d.End, d.End
 			p.filedMs, p.lastMs = d.LastTimestampMs, d.LastTimestampMs
-			p.newest = index.Pointer{Segment: d.Segment, Position: d.Position}
+			p.newest, p.filed = index.Pointer{Segment: d.Segment, Position: d.Position}, d
 		}
 		return err
 	}
@@ -156,6 +157,9 @@ func (s *state) replayBatch(batch []byte) error {
 // messages calls fn with the messages of a verified batch, and checks that they are as
 // many as its header says.
 func (s *state) messages(h *segment.Header, batch []byte, fn func(offset int64, m *segment.Message)) error {
+	if h.Lost() {
+		return nil
+	}
 	raw, err := segment.Body(h, batch, s.scratch[:0])
 	if err != nil {
 		return err
