@@ -10,7 +10,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
-.PHONY: run build test race lint fuzz model crash demo bench bench-quick bench-compare cover tidy-check clean
+.PHONY: run build test race lint fuzz model simulate crash demo bench bench-quick bench-compare cover tidy-check clean
 
 run: build
 	@./bin/skep serve & pid=$$!; \
@@ -47,6 +47,16 @@ model:
 	@seed=$(SEED); [ $$seed -ne 0 ] || seed=$$(date +%s); \
 	echo "$(HISTORIES) histories from seed $$seed"; \
 	$(GO) test -count=1 -timeout 0 ./server/model -v -rapid.checks=$(HISTORIES) -rapid.steps=200 -rapid.seed=$$seed
+
+# make simulate DURATION=10m runs the broker on a disk in memory that fails, for longer. A
+# failure is told by its seed: make simulate RUNS=1 SEED=42.
+RUNS     ?= 100
+DURATION ?= 0s
+simulate:
+	@seed=$(SEED); [ $$seed -ne 0 ] || seed=$$(date +%s); \
+	echo "simulations from seed $$seed"; \
+	$(GO) test -count=1 -timeout 0 ./broker -run '^TestSimulation$$' -v \
+	  -simulate.runs=$(RUNS) -simulate.seed=$$seed -simulate.duration=$(DURATION)
 
 ROUNDS ?= 40
 crash: build
