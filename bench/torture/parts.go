@@ -7,6 +7,7 @@ var parts = []part{
 	{"powercut", "power cuts of an ext4", 3, crash("powercut")},
 	{"powercut-commit1", "power cuts of an ext4 with commit=1", 3, crash("powercut-commit1")},
 	{"powercut-xfs", "power cuts of an XFS", 3, crash("powercut-xfs")},
+	{"first-start", "kill -9 while the broker makes its directory", 1, firstStart},
 	{"shorten", "kill -9, then the end of the journal is cut off or zeros are appended", 2, shorten},
 	{"full", "a small disk is filled by pushes", 3, full},
 	{"last-bytes", "somebody else takes the last bytes of the disk", 2, lastBytes},

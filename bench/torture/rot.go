@@ -183,7 +183,7 @@ func (e *env) rotOnce(n int, im *image) (err error) {
 		return err
 	}
 	a, b := newAPI(), e.brokers()
-	e.rotFound(b, dir, hurt)
+	e.rotFound(b, dir, hurt, what)
 	p, err := b.Start(dir)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (e *env) damage(dir string, im *image) (hurt []string, what string, err err
 
 // rotFound asks the broker's own check, if it has one. That some damage cannot be told is
 // counted, not complained about: the end of a log may be torn as well.
-func (e *env) rotFound(b *rig.Brokers, dir string, hurt []string) {
+func (e *env) rotFound(b *rig.Brokers, dir string, hurt []string, what string) {
 	if !b.CanVerify() {
 		return
 	}
@@ -264,7 +264,8 @@ func (e *env) rotFound(b *rig.Brokers, dir string, hurt []string) {
 	if errors.Is(err, rig.ErrFindings) && named(said, dir, hurt) {
 		e.counts.add("found by verify", 1)
 	} else {
-		e.counts.add("not found by verify", 1)
+		kind, _, _ := strings.Cut(what, "/")
+		e.counts.add("not found by verify ("+kind+")", 1)
 		fmt.Fprintf(e.log, "not found by verify: %v\n%s\n", err, said)
 	}
 }
