@@ -42,6 +42,10 @@ func (w *restWorld) ack(status AckStatus) error {
 	}, r)
 }
 
+func (w *restWorld) extend() error {
+	_, _, err := w.b.Extend(DefaultTenant, w.lease, 60)
+	return err
+}
 func (w *restWorld) deleteQueue() error { return second(w.b.DeleteQueue(DefaultTenant, "q")) }
 func (w *restWorld) deleteGroup() error {
 	return second(w.b.DeleteGroup(DefaultTenant, "g", "q", false))
@@ -78,6 +82,8 @@ func TestAbsenceRestsOnTheDisk(t *testing.T) {
 		},
 		"ack of a deleted group": {(*restWorld).deleteGroup, func(w *restWorld) error { return w.ack(AckCompleted) }},
 		"ack in a deleted queue": {(*restWorld).deleteQueue, func(w *restWorld) error { return w.ack(AckCompleted) }},
+
+		"extension of a lease that has ended": {func(w *restWorld) error { return w.ack(AckFailed) }, (*restWorld).extend},
 
 		"deletion of a queue":           {(*restWorld).deleteQueue, (*restWorld).deleteQueue},
 		"deletion of a group":           {(*restWorld).deleteGroup, (*restWorld).deleteGroup},

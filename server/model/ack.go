@@ -292,8 +292,8 @@ func (d *decision) act(m *Model, items []resolved, acks []Ack, leased bool) (poi
 func (d *decision) covers(items []resolved, acks []Ack) bool {
 	acked := map[string]bool{}
 	for n, it := range items {
-		if it.status != completed {
-			return false
+		if it.status != completed || it.offset < 0 && !it.below {
+			return false // one of which nothing is known says nothing
 		}
 		acked[acks[n].Key] = true
 	}

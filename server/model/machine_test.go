@@ -50,6 +50,7 @@ var operations = []operation{
 	{"delete queue", 1, (*machine).deleteQueue},
 	{"inspect", 8, (*machine).inspect},
 	{"letters", 4, (*machine).listLetters},
+	{"messages", 4, (*machine).listStored},
 	{"remove letters", 1, (*machine).removeLetters},
 	{"replay", 3, (*machine).replay},
 	{"maintenance", 2, (*machine).maintenance},
@@ -147,6 +148,7 @@ func (x *machine) audit(t *rapid.T) {
 		return
 	}
 	x.do(t, operation{name: "final inspect", run: func(x *machine, _ *rapid.T) error { return x.inspectAll() }})
+	x.do(t, operation{name: "final messages", run: (*machine).listStored})
 	x.do(t, operation{name: "final letters", run: func(x *machine, _ *rapid.T) error { return x.compareLetters("", "") }})
 	for _, q := range queueNames {
 		if x.m.queue(q) == nil {
