@@ -107,16 +107,15 @@ func TestP10PoisonMessage(t *testing.T) {
 	w := open(t, detailed)
 	w.configure("q", `{"retryLimit":2}`)
 	w.stored(item{"q", "p", "poison", []byte(`{"boom":1}`)}, msg("q", "p", "next"))
-	var m message
 	for attempt := 1; attempt <= 6; attempt++ {
-		m = w.attempts(attempt, w.popDetailed("batch=1", "leaseSeconds=1"), "poison")
+		w.attempts(attempt, w.popDetailed("batch=1", "leaseSeconds=1"), "poison")
 		w.pass(2 * time.Second)
 		if attempt == 3 {
 			w.crashAfterAll()
 		}
 	}
 	for i := range 3 {
-		m = w.attempts(7+i, w.popDetailed("batch=1"), "poison")
+		m := w.attempts(7+i, w.popDetailed("batch=1"), "poison")
 		r := w.ack("", m.as("failed").because(fmt.Sprint("failure ", i)))
 		if i < 2 {
 			w.ok(true, r)
