@@ -34,6 +34,7 @@ type simClient struct {
 	held  []simHeld       // the latest leases
 	ahead *atomic.Int64   // of the clock, in nanoseconds
 
+	faulty   bool  // the disk may fail
 	latestMs int64 // that the broker's stamps have come to
 }
 
@@ -207,7 +208,10 @@ func (p *simPush) checkItem(i int, before, after *simState) error {
 		}
 		return nil
 	case Failed:
-		return fmt.Errorf("failed")
+		if !p.c.faulty {
+			return fmt.Errorf("failed")
+		}
+		return nil
 	case Queued:
 		if is == nil || r.Offset < is.start || r.Offset >= is.end || was != nil && was.id == is.id && r.Offset < was.end {
 			return fmt.Errorf("queued at offset %d, which is not there", r.Offset)
