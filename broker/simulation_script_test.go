@@ -405,7 +405,7 @@ func (c *simClient) beside(s *simState) *simOp {
 	op.name += " beside a checkpoint"
 	op.text += fmt.Sprint(", after ", later)
 	op.run = func(b *Broker) (string, error) {
-		go func() { _ = b.tryCheckpoint() }() // ends in the pause behind each operation
+		b.poke()
 		time.Sleep(later)
 		return run(b)
 	}
