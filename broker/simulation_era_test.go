@@ -135,7 +135,7 @@ func (s *simulation) era(base simBase) (next simBase, err error) {
 
 // fail lives through a script once more, with a fault.
 func (s *simulation) fail(like, l *simLife, fault simFault) error {
-	l.like, l.fault = like, fault
+	l.like, l.fault, l.c.faulty = like, fault, true
 	err := l.live(s.eraOps)
 	if err = cmp.Or(err, s.closeAt(l)); err != nil {
 		return err
@@ -144,6 +144,9 @@ func (s *simulation) fail(like, l *simLife, fault simFault) error {
 		restart := l.cuts[0]
 		restart.disk, restart.kept = l.disk, true
 		l.cuts = append(l.cuts, restart)
+	}
+	if l.apart {
+		like = l // it knows what it has answered
 	}
 	for i := range l.cuts {
 		if _, err := s.afterCut(like, &l.cuts[i]); err != nil {
@@ -156,7 +159,7 @@ func (s *simulation) fail(like, l *simLife, fault simFault) error {
 // closeAt cuts the power at the end of a life, after it has been told to its end, or in
 // the middle of what its fault has ended.
 func (s *simulation) closeAt(l *simLife) error {
-	if l.over {
+	if l.over && !l.apart {
 		l.cut(len(l.ops) - 1)
 	} else {
 		l.cut(len(l.ops))
@@ -271,7 +274,7 @@ var simKinds = []faultfs.Kinds{
 
 // makeFaults makes up faults for a life of so many calls.
 func (s *simulation) makeFaults(calls map[faultfs.Kinds]int) (faults []simFault) {
-	make := func(k faultfs.Kinds, at int) {
+	add := func(k faultfs.Kinds, at int) {
 		f := simFault{faultfs.Fault{Kinds: k, Err: faultfs.EIO, Sticky: s.rng.IntN(2) == 0, Short: s.rng.IntN(2) == 0}, at}
 		if s.rng.IntN(2) == 0 {
 			f.Err = faultfs.ENOSPC
@@ -281,14 +284,14 @@ func (s *simulation) makeFaults(calls map[faultfs.Kinds]int) (faults []simFault)
 	if s.every {
 		for _, k := range simKinds {
 			for at := range calls[k] {
-				make(k, at)
+				add(k, at)
 			}
 		}
 		return faults
 	}
 	for len(faults) < simFaults {
 		if k := simPick(s.rng, simKinds); calls[k] > 0 {
-			make(k, s.rng.IntN(calls[k]))
+			add(k, s.rng.IntN(calls[k]))
 		}
 	}
 	return faults

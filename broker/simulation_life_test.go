@@ -36,7 +36,8 @@ type simLife struct {
 
 	like  *simLife // what it has to be like, but for its fault
 	fault simFault
-	over  bool // the latest of ops was cut short, or answered otherwise, by the fault
+	over  bool // the fault has ended it
+	apart bool // it has ended since the latest of ops went another way, with the fault
 
 	cutAt func() bool // whether the power is cut at this call; nil: at none
 	cuts  []simCut
@@ -165,7 +166,7 @@ func (l *simLife) last() *simState { return l.states[len(l.states)-1] }
 // do does one operation and compares what it has changed with what it may change.
 func (l *simLife) do(op *simOp) error {
 	l.ops = append(l.ops, op)
-	before, safe := l.last(), l.durable
+	before := l.last()
 	answer, opErr := op.run(l.b)
 	if opErr == nil && op.waits {
 		l.durable = len(l.ops)
@@ -186,10 +187,6 @@ func (l *simLife) do(op *simOp) error {
 	case l.like != nil:
 		if err := l.compare(after); err != nil {
 			return err
-		}
-		if l.over {
-			l.durable = safe
-			return nil
 		}
 	case opErr != nil && !simRefusal(opErr):
 		return opErr
@@ -249,14 +246,14 @@ func (l *simLife) compare(after *simState) error {
 	}
 	if l.answers[i] != l.like.answers[i] && op.name != "checkpoint" && op.name != "rewrite homes" {
 		if l.met() && l.fault.Kinds&(faultfs.Open|faultfs.Read) != 0 {
-			l.over = true
+			l.over, l.apart = true, true
 			return nil
 		}
 		return fmt.Errorf("the answer was %s", l.like.answers[i])
 	}
 	err := simEqual(after, l.like.states[i+1])
 	if err != nil && l.met() && op.name == "retain" {
-		l.over = true
+		l.over, l.apart = true, true
 		return nil
 	}
 	return err

@@ -34,6 +34,7 @@ type simClient struct {
 	held  []simHeld       // the latest leases
 	ahead *atomic.Int64   // of the clock, in nanoseconds
 
+	faulty   bool  // the disk may fail
 	latestMs int64 // that the broker's stamps have come to
 }
 
@@ -79,6 +80,7 @@ var simWeights = []struct {
 	{14, (*simClient).ack},
 	{8, (*simClient).transact},
 	{8, (*simClient).checkpoint},
+	{6, (*simClient).beside},
 	{3, (*simClient).rewrite},
 	{3, (*simClient).extend},
 	{4, (*simClient).seek},
@@ -207,7 +209,10 @@ func (p *simPush) checkItem(i int, before, after *simState) error {
 		}
 		return nil
 	case Failed:
-		return fmt.Errorf("failed")
+		if !p.c.faulty {
+			return fmt.Errorf("failed")
+		}
+		return nil
 	case Queued:
 		if is == nil || r.Offset < is.start || r.Offset >= is.end || was != nil && was.id == is.id && r.Offset < was.end {
 			return fmt.Errorf("queued at offset %d, which is not there", r.Offset)
@@ -386,6 +391,25 @@ func (c *simClient) checkpoint(*simState) *simOp {
 	return &simOp{name: "checkpoint", waits: true, lines: simNothing, run: func(b *Broker) (string, error) {
 		return "", b.tryCheckpoint()
 	}}
+}
+
+// beside makes up an operation that meets a checkpoint, which goes on when that is answered.
+func (c *simClient) beside(s *simState) *simOp {
+	op := simPick(c.rng, []func(*simClient, *simState) *simOp{
+		(*simClient).push, (*simClient).transact, (*simClient).ack, (*simClient).replay, (*simClient).removeLetters, (*simClient).deleteGroup,
+	})(c, s)
+	if op == nil {
+		return nil
+	}
+	run, later := op.run, time.Duration(c.rng.IntN(12_000))
+	op.name += " beside a checkpoint"
+	op.text += fmt.Sprint(", after ", later)
+	op.run = func(b *Broker) (string, error) {
+		b.poke()
+		time.Sleep(later)
+		return run(b)
+	}
+	return op
 }
 
 // rewrite folds both homes, which a broker does when they have grown.

@@ -174,15 +174,15 @@ func simMessages(b *Broker, p *partition) (list []simMessage, err error) {
 	return list, err
 }
 
-// cursor returns what a group's place in p is, nil for none.
-func (part *simPart) cursor(b *Broker, p *partition, g *group) *simCursor {
-	c := p.cursorLocked(g)
-	at, implied := g.implied(p.number)
+// cursor returns what a group's place in a partition is, nil for none.
+func (p *simPart) cursor(b *Broker, of *partition, g *group) *simCursor {
+	c := of.cursorLocked(g)
+	at, implied := g.implied(of.number)
 	switch {
 	case !g.announced.Load() || c == nil && !implied:
 		return nil
 	case c == nil:
-		return &simCursor{committed: part.seed(at), attemptStart: -1}
+		return &simCursor{committed: p.seed(at), attemptStart: -1}
 	}
 	out := &simCursor{
 		committed: c.committed, consumed: c.consumed, consumedMs: c.consumedMs,
@@ -197,15 +197,15 @@ func (part *simPart) cursor(b *Broker, p *partition, g *group) *simCursor {
 }
 
 // seed is the committed offset of a group that begins at a place.
-func (part *simPart) seed(at place) int64 {
+func (p *simPart) seed(at place) int64 {
 	if at.mode == modeAll {
-		return part.start - 1
+		return p.start - 1
 	}
-	i := slices.IndexFunc(part.messages, func(m simMessage) bool { return m.createdMs >= at.instantMs })
+	i := slices.IndexFunc(p.messages, func(m simMessage) bool { return m.createdMs >= at.instantMs })
 	if i < 0 {
-		return part.end - 1
+		return p.end - 1
 	}
-	return part.start + int64(i) - 1
+	return p.start + int64(i) - 1
 }
 
 func (s *simState) addSpool(b *Broker, q *queue) error {
