@@ -10,7 +10,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
-.PHONY: run build test race lint fuzz model crash torture demo bench bench-quick bench-compare cover tidy-check clean
+.PHONY: run build test race lint fuzz model simulate crash torture demo bench bench-quick bench-compare cover tidy-check clean
 
 run: build
 	@./bin/skep serve & pid=$$!; \
@@ -48,16 +48,25 @@ model:
 	echo "$(HISTORIES) histories from seed $$seed"; \
 	$(GO) test -count=1 -timeout 0 ./server/model -v -rapid.checks=$(HISTORIES) -rapid.steps=200 -rapid.seed=$$seed
 
+# make simulate DURATION=10m runs the broker on a disk in memory that fails, for longer. A
+# failure is told by its seed: make simulate RUNS=1 SEED=42.
+RUNS     ?= 100
+DURATION ?= 0s
+simulate:
+	@seed=$(SEED); [ $$seed -ne 0 ] || seed=$$(date +%s); \
+	echo "simulations from seed $$seed"; \
+	$(GO) test -count=1 -timeout 0 ./broker -run '^TestSimulation$$' -v \
+	  -simulate.runs=$(RUNS) -simulate.seed=$$seed -simulate.duration=$(DURATION)
+
 ROUNDS ?= 40
 crash: build
 	$(GO) run ./bench/crash --skep bin/skep --mode all --rounds $(ROUNDS)
 
 # make torture DURATION=1h ONLY=rot,full SEED=42 is about disks and machines that fail; as
 # root it does more.
-DURATION ?= 5m
 ONLY     ?=
 torture: build
-	$(GO) run ./bench/torture --skep bin/skep --duration $(DURATION) --seed $(SEED) --only '$(ONLY)'
+	$(GO) run ./bench/torture --skep bin/skep --duration $(if $(filter-out 0s,$(DURATION)),$(DURATION),5m) --seed $(SEED) --only '$(ONLY)'
 
 demo: build
 	$(GO) run ./bench/demo --skep bin/skep

@@ -383,7 +383,7 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 // caller to say.
 func (b *Broker) newDeadLetter(p *partition, c *cursor, m *Message, text string, retries, now int64) *record.DeadLetter {
 	return &record.DeadLetter{
-		ID: newID(now), Queue: p.queue.number, Partition: p.number, Group: c.group.number,
+		ID: b.newID(now), Queue: p.queue.number, Partition: p.number, Group: c.group.number,
 		Retries: uint32(retries), MessageID: m.ID, CreatedMs: m.CreatedAtMs, FailedMs: now,
 		TransactionID: m.transactionID(), Error: text, GroupName: c.group.name,
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	Dir    string // the data directory, made if missing
 	Logger zerolog.Logger
 	Now    func() time.Time // nil: time.Now
+	Random func() uint64    // what ids are made of; nil: the runtime's ChaCha8, seeded from the system
+	Gather func()           // before requests share a commit; see journal.Options
 
 	Sync            journal.SyncMode
 	SyncInterval    time.Duration // of journal.SyncInterval
@@ -50,6 +52,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
 	}
 	setDefault(&o.SegmentBytes, 64<<20)
 	setDefault(&o.CheckpointBytes, 32<<20)
@@ -144,11 +149,10 @@ func (b *Broker) newBatchID(ms, offset int64) (id uuid.UUID) {
 	return id
 }
 
-// newID mints a UUIDv7 with 74 random bits, for leases, queues and dead letters. The
-// generator is the runtime's ChaCha8, seeded from the system.
-func newID(ms int64) (id uuid.UUID) {
-	hi := uint64(ms)<<16 | 0x7000 | rand.Uint64()&0xfff
-	lo := uint64(0b10)<<62 | rand.Uint64()>>2
+// newID mints a UUIDv7 with 74 random bits, for leases, queues and dead letters.
+func (b *Broker) newID(ms int64) (id uuid.UUID) {
+	hi := uint64(ms)<<16 | 0x7000 | b.o.Random()&0xfff
+	lo := uint64(0b10)<<62 | b.o.Random()>>2
 	putUint64s(&id, hi, lo)
 	return id
 }
@@ -223,7 +227,7 @@ func (b *Broker) ensureQueue(t Tenant, name string, init func(string) QueueOptio
 	if q := b.queues[queueKey{t, name}]; q != nil {
 		return q, false
 	}
-	q = newQueue(b.nextQueue, t, newID(now), name, now, init(name))
+	q = newQueue(b.nextQueue, t, b.newID(now), name, now, init(name))
 	b.nextQueue++
 	b.queues[queueKey{t, name}] = q
 	b.byNumber[q.number] = q

@@ -214,11 +214,11 @@ func TestDeadLetterOfForeignID(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.queue(DefaultTenant, "q").partition("p")
-	raw := segment.AppendMessage(nil, &segment.Message{TransactionID: []byte("x"), Payload: []byte("1"), ID: newID(1)})
+	raw := segment.AppendMessage(nil, &segment.Message{TransactionID: []byte("x"), Payload: []byte("1"), ID: b.newID(1)})
 	batch := segment.AppendBatch(nil, &segment.Header{Count: 1}, raw)
 	p.mu.Lock()
 	stamp := p.lastMs
-	segment.Seal(batch, p.number, p.end, stamp, newID(stamp))
+	segment.Seal(batch, p.number, p.end, stamp, b.newID(stamp))
 	p.growLocked(batch, 1, stamp)
 	p.hwm = p.end
 	b.ids.Add(b.ids.Hash(p.number, []byte("x")), p.end-1, stamp)

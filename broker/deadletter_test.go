@@ -20,8 +20,8 @@ func bury(q *queue, n int, at func(i int) (partition uint64, transactionID strin
 	for i := range n {
 		partition, id := at(i)
 		d := &record.DeadLetter{
-			ID: newID(int64(i)), Queue: q.number, Partition: partition, GroupName: fmt.Sprint("g", i%3),
-			CreatedMs: int64(i), FailedMs: int64(i), TransactionID: id, MessageID: newID(int64(i)), Offset: int64(i),
+			ID: uuid.Must(uuid.NewV7()), Queue: q.number, Partition: partition, GroupName: fmt.Sprint("g", i%3),
+			CreatedMs: int64(i), FailedMs: int64(i), TransactionID: id, MessageID: uuid.Must(uuid.NewV7()), Offset: int64(i),
 		}
 		q.dead.add(d, true)
 		ids = append(ids, d.ID)

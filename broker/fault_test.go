@@ -311,6 +311,24 @@ func TestPowerCutAtEveryCall(t *testing.T) {
 	}
 }
 
+// A directory that was being made when the power was cut is one that can be opened.
+func TestPowerCutInTheFirstOpen(t *testing.T) {
+	t.Parallel()
+	for n := 0; ; n++ {
+		fsys := faultfs.New()
+		fsys.FailAt(n, faultfs.Fault{Err: faultfs.EIO, Sticky: true})
+		b, err := openOn(fsys)
+		for seed := range uint64(4) {
+			newWitness(nil).checkRecovery(t, fmt.Sprintf("call %d seed %d", n, seed), fsys.Crash(rand.New(rand.NewPCG(seed, uint64(n)))))
+		}
+		newWitness(nil).checkRecovery(t, fmt.Sprintf("call %d", n), fsys.CrashStrict())
+		if err == nil {
+			closeBroker(t, b)
+			return
+		}
+	}
+}
+
 // The first failed write is final: the caller is told, and so is whoever watches.
 func TestFailStop(t *testing.T) {
 	fsys := faultfs.New()

@@ -175,7 +175,7 @@ func TestGroupGoneInBetween(t *testing.T) {
 	}
 	q := b.queue(DefaultTenant, "q")
 	g, p := b.ensureGroup(q, "g"), q.partition("a")
-	cl := &claim{p: p, g: g, sub: subscription{registered: true}, leases: newID(1), lease: 10, batch: 1, budget: 1000, first: true}
+	cl := &claim{p: p, g: g, sub: subscription{registered: true}, leases: b.newID(1), lease: 10, batch: 1, budget: 1000, first: true}
 	if ok, err := cl.begin(b); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

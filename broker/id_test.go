@@ -30,12 +30,13 @@ func TestPartitionID(t *testing.T) {
 
 func TestMintedIDs(t *testing.T) {
 	var b Broker
+	b.o.setDefaults()
 	seen := map[uuid.UUID]bool{}
 	for i := range 1000 {
 		const ms = 1785000000123
 		id := b.newBatchID(ms, int64(i%3))
 		m := uuid.UUID(segment.MessageID(id, int64(i%3)))
-		for _, id := range []uuid.UUID{m, newID(ms)} {
+		for _, id := range []uuid.UUID{m, b.newID(ms)} {
 			if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 				t.Fatalf("%s: version %d, variant %v", id, id.Version(), id.Variant())
 			}

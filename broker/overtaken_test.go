@@ -42,7 +42,7 @@ func TestRetentionOvertakesPop(t *testing.T) {
 	}
 	q := b.queue(DefaultTenant, "q")
 	g := q.group("g")
-	cl := &claim{p: q.partition("p"), g: g, sub: *g.sub.Load(), leases: newID(1), lease: 10, batch: 10, budget: 1 << 20, first: true}
+	cl := &claim{p: q.partition("p"), g: g, sub: *g.sub.Load(), leases: b.newID(1), lease: 10, batch: 10, budget: 1 << 20, first: true}
 	if ok, err := cl.begin(b); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

@@ -92,7 +92,7 @@ func (p *popper) empty() *PopResult {
 func (p *popper) try() (*PopResult, error) {
 	res := &PopResult{Group: p.name}
 	if !p.req.AutoAck {
-		res.LeaseID = newID(p.b.clock.stamp())
+		res.LeaseID = p.b.newID(p.b.clock.stamp())
 	}
 	p.moved, p.autos, p.full, p.conflated = false, nil, false, 0
 	err := p.look(res)

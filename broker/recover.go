@@ -1,9 +1,9 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,7 +31,7 @@ func Open(o Options) (*Broker, error) {
 		checkpointC: make(chan struct{}, 1), stopC: make(chan struct{}), closeC: make(chan struct{}),
 	}
 	b.nextPartition.Store(1)
-	b.batchSeq.Store(rand.Uint64())
+	b.batchSeq.Store(o.Random())
 	b.wheel.init(b.clock.mono())
 	b.maintenance.init()
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
@@ -159,7 +159,7 @@ func (r *recovery) newDirectory() error {
 			return fmt.Errorf("data directory %s has a %s but no catalogue: restore catalog/ from a backup, or move the directory away", r.b.o.Dir, name)
 		}
 	}
-	r.b.directory = rand.Uint64() | 1
+	r.b.directory = r.b.o.Random() | 1
 	meta := r.b.meta(0)
 	err = r.b.catalog.Commit(func(emit func([]byte) ([]byte, error)) error {
 		_, err := emit(record.AppendMeta(nil, &meta))
@@ -191,6 +191,7 @@ func (r *recovery) openStore() (err error) {
 			live = append(live, s)
 		}
 	}
+	slices.SortFunc(live, func(x, y partlog.SegmentInfo) int { return cmp.Compare(x.ID, y.ID) })
 	b.store, err = partlog.Open(partlog.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "segments"), SegmentBytes: b.o.SegmentBytes,
 		FirstID: b.nextSegment, Logger: b.log,
@@ -200,11 +201,13 @@ func (r *recovery) openStore() (err error) {
 
 func (r *recovery) openOffsets() (err error) {
 	b := r.b
-	if r.found && !r.has("offsets") {
+	// Before the first checkpoint they hold nothing that the journal does not, and the
+	// power may have been cut between the first record of the catalogue and their name.
+	if r.meta.Generation > 0 && !r.has("offsets") {
 		return fmt.Errorf("data directory %s has no offsets: every consumer group would start over; restore offsets/ from a backup", b.o.Dir)
 	}
 	b.offsets, err = offsets.Open(offsets.Options{
-		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Logger: b.log,
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Used: r.meta.Generation > 0, Logger: b.log,
 	}, func(c record.Cursor) { r.setCursor(&c) })
 	return err
 }
@@ -267,7 +270,7 @@ func (r *recovery) reindexPartition(p *partition, since int64) error {
 func (b *Broker) journalOptions() journal.Options {
 	return journal.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "journal"), LogID: b.directory, Filed: b.filed,
-		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log,
+		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log, Gather: b.o.Gather,
 	}
 }
 

@@ -112,7 +112,7 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 				*r = results[r.Offset]
 				continue
 			}
-			*r = PushResult{MessageID: newID(now), Minted: r.Minted, Status: Buffered, Offset: -1}
+			*r = PushResult{MessageID: b.newID(now), Minted: r.Minted, Status: Buffered, Offset: -1}
 			start := len(arena)
 			arena = appendSpoolItem(arena, &spoolItem{
 				tenant: t, id: r.MessageID, queue: it.Queue, partition: it.Partition,

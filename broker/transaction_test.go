@@ -419,7 +419,7 @@ func TestTransactionPoisonIsGone(t *testing.T) {
 func TestTransactionKeepsProducer(t *testing.T) {
 	b := mustOpen(t, faultfs.New(), nil)
 	item := pushing("q", "1")
-	item.TraceID = newID(1)
+	item.TraceID = b.newID(1)
 	if r, err := b.Transact(DefaultTenant, &Transaction{Pushes: []PushItem{item}, Sub: []byte("someone")}); err != nil || r.Rollback != nil {
 		t.Fatalf("%+v, %v", r.Rollback, err)
 	}

@@ -58,6 +58,9 @@ func (j *Journal) commit() {
 // would let all others wait for two syncs. From half on, the processor time of one half
 // and the sync of the other overlap, which is better than waiting for the rest.
 func (j *Journal) letWaitersGather(before int) {
+	if j.o.Gather != nil {
+		j.o.Gather()
+	}
 	n := j.gathered()
 	enough := (before + n + 1) / 2
 	for still := 0; n < enough && still < maxYields; {

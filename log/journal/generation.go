@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/skepmq/skep/log/wal"
@@ -183,6 +184,7 @@ func (j *Journal) Drop(n uint64) error {
 		}
 	}
 	j.sizesMu.Unlock()
+	slices.Sort(drop)
 	for _, g := range drop {
 		if err := j.o.FS.RemoveAll(j.path(g)); err != nil {
 			return fmt.Errorf("drop journal generation %d: %w", g, err)

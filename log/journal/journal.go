@@ -54,6 +54,9 @@ type Options struct {
 	MaxUnfiled   int64         // bytes; 0: 512 MiB
 	SegmentBytes int           // of the log below; 0: its default
 	Logger       zerolog.Logger
+	// Gather is called before a group is taken for a waiter; nil: nothing is. A test that
+	// sleeps there has in one group what can come together, whatever the scheduler does.
+	Gather func()
 }
 
 // Journal is the commit journal. Its methods are safe for concurrent use, except that
@@ -269,8 +272,13 @@ func (j *Journal) walOptions(generation uint64) wal.Options {
 	}
 }
 
-// create makes the log of a new generation and its name durable.
+// create makes the log of a new generation and its name durable. What an attempt has left
+// that failed is removed first: its header may be in memory alone, for good, and a sync
+// that succeeds after one that has failed would not tell.
 func (j *Journal) create(generation uint64) (*wal.Log, error) {
+	if err := j.o.FS.RemoveAll(j.path(generation)); err != nil {
+		return nil, fmt.Errorf("start journal generation %d: %w", generation, err)
+	}
 	l, _, err := wal.Open(j.walOptions(generation), nil)
 	if err != nil {
 		return nil, fmt.Errorf("start journal generation %d: %w", generation, err)

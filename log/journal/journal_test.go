@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -438,6 +439,36 @@ func TestCrashDuringRotate(t *testing.T) {
 		appendWait(t, next, "after")
 		if _, again := mustOpen(t, crashed.CrashStrict(), nil); len(again) != len(got)+1 {
 			t.Fatalf("seed %d: %d entries after the next crash, want %d", seed, len(again), len(got)+1)
+		}
+	}
+}
+
+// A generation that could not be made is made anew by the next attempt: after a sync that
+// has failed, one that succeeds says nothing of the bytes that were written before.
+func TestRotateAgain(t *testing.T) {
+	for n := 0; ; n++ {
+		fsys := faultfs.New()
+		j, _ := mustOpen(t, fsys, nil)
+		appendWait(t, j, "a")
+		fsys.FailAt(fsys.Calls()+n, faultfs.Fault{})
+		sealed, err := j.Rotate()
+		fsys.FailAt(-1, faultfs.Fault{})
+		if err == nil {
+			if n < 5 || sealed != 1 {
+				t.Fatalf("sealed %d, after %d faults", sealed, n)
+			}
+			return
+		}
+		if j.Err() != nil {
+			continue // met by the generation that ends
+		}
+		mustRotate(t, j, 1)
+		appendWait(t, j, "b")
+		for seed := range uint64(4) {
+			_, got := mustOpen(t, fsys.Crash(rand.New(rand.NewPCG(seed, uint64(n)))), nil)
+			if want := []replayed{{1, "a"}, {2, "b"}}; !slices.Equal(got, want) {
+				t.Fatalf("call %d of Rotate failed, seed %d: got %v, want %v", n, seed, got, want)
+			}
 		}
 	}
 }

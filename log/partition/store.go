@@ -176,6 +176,7 @@ func (s *Store) check() (longer []uint32, err error) {
 	if len(missing) > 0 && len(missing) == len(s.segments) {
 		return nil, fmt.Errorf("%w: all of them, %s among them", ErrMissing, slices.Min(missing))
 	}
+	slices.Sort(longer)
 	return longer, nil
 }
 
@@ -289,6 +290,7 @@ func (s *Store) Drop(queue uint32) error {
 		}
 	}
 	s.mu.Unlock()
+	slices.Sort(ids)
 	return s.unlink(ids)
 }
 

@@ -9,8 +9,9 @@
 // # What a crash leaves
 //
 // Bytes of a file are on the disk once Sync of one of its handles has returned nil.
-// Of each later write, every 4 KiB block of the file is there or not, in any order; an
-// extension whose bytes did not arrive may read as zeros. Bytes whose Sync failed stay
+// Of each later write, every block of the file is there or not, in any order: blocks of
+// 4 KiB, of a sector or of fewer bytes, as the crash has it for each file. An extension
+// whose bytes did not arrive may read as zeros. Bytes whose Sync failed stay
 // doubtful for ever, as they do on Linux: a later success does not bring them back.
 //
 // A name is on the disk once SyncDir of its directory has returned nil. Of later

@@ -21,11 +21,14 @@ type FS struct {
 	pending []nameOp // changes of names that no SyncDir has made durable, in order
 	locks   map[string]bool
 	handles int
-	calls   int
-	fault   Fault
-	faultAt int
 	free    int64
 	total   int64
+
+	calls    [len(kindNames)]int // by kind
+	fault    Fault
+	faultAt  int
+	observer func(Kinds, string)
+	quiet    bool
 }
 
 // New returns an empty file system with no fault armed.
@@ -66,6 +69,9 @@ func (f *FS) open(op, name string, write bool) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if fault, ok := f.step(Open); ok {
+		return nil, pathError(op, name, fault.err())
+	}
 	return f.handle(n, name, write), nil
 }
 
@@ -76,6 +82,7 @@ func (f *FS) handle(n *node, name string, write bool) *handle {
 
 // Create implements vfs.FS. It is one mutating call, whether or not the file exists.
 func (f *FS) Create(name string) (vfs.File, error) {
+	f.observe(Create, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := f.create(name)
@@ -97,7 +104,7 @@ func (f *FS) create(name string) (*node, error) {
 	if n != nil && n.isDir() {
 		return nil, pathError("create", name, syscall.EISDIR)
 	}
-	if fault, ok := f.step(); ok {
+	if fault, ok := f.step(Create); ok {
 		return nil, pathError("create", name, fault.err())
 	}
 	if n == nil {
@@ -109,6 +116,7 @@ func (f *FS) create(name string) (*node, error) {
 
 // Remove implements vfs.FS.
 func (f *FS) Remove(name string) error {
+	f.observe(Remove, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir, base, err := f.parent("remove", name)
@@ -127,6 +135,7 @@ func (f *FS) Remove(name string) error {
 
 // RemoveAll implements vfs.FS. It is one mutating call for each name it removes.
 func (f *FS) RemoveAll(name string) error {
+	f.observe(Remove, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir, base, err := f.parent("removeall", name)
@@ -147,7 +156,7 @@ func (f *FS) removeTree(dir *node, base, name string) error {
 }
 
 func (f *FS) unlink(dir *node, base, name string) error {
-	if fault, ok := f.step(); ok {
+	if fault, ok := f.step(Remove); ok {
 		return pathError("remove", name, fault.err())
 	}
 	f.change(edit{dir, base, nil})
@@ -156,6 +165,7 @@ func (f *FS) unlink(dir *node, base, name string) error {
 
 // Rename implements vfs.FS.
 func (f *FS) Rename(from, to string) error {
+	f.observe(Rename, from)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fromDir, fromBase, err := f.parent("rename", from)
@@ -173,7 +183,7 @@ func (f *FS) Rename(from, to string) error {
 	if err := replaceable(n, toDir.names[toBase]); err != nil {
 		return pathError("rename", to, err)
 	}
-	if fault, ok := f.step(); ok {
+	if fault, ok := f.step(Rename); ok {
 		return pathError("rename", from, fault.err())
 	}
 	if fromDir != toDir || fromBase != toBase {
@@ -199,13 +209,14 @@ func replaceable(n, old *node) error {
 
 // MkdirAll implements vfs.FS. It is one mutating call for each directory it creates.
 func (f *FS) MkdirAll(name string) error {
+	f.observe(Mkdir, name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir := f.root
 	for _, part := range split(name) {
 		n := dir.names[part]
 		if n == nil {
-			if fault, ok := f.step(); ok {
+			if fault, ok := f.step(Mkdir); ok {
 				return pathError("mkdir", name, fault.err())
 			}
 			n = newDir()
@@ -243,13 +254,14 @@ func (f *FS) Size(name string) (int64, error) {
 
 // SyncDir implements vfs.FS.
 func (f *FS) SyncDir(dir string) error {
+	f.observe(SyncDir, dir)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := f.directory("syncdir", dir)
 	if err != nil {
 		return err
 	}
-	if fault, ok := f.step(); ok {
+	if fault, ok := f.step(SyncDir); ok {
 		return pathError("syncdir", dir, fault.err())
 	}
 	f.commitNames(n)

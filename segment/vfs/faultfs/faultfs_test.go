@@ -2,7 +2,9 @@ package faultfs_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -170,8 +172,9 @@ func TestCrashStrict(t *testing.T) {
 	}
 }
 
-// TestCrashBlocks sees every mixture of old, new and zero blocks, and no other bytes.
-func TestCrashBlocks(t *testing.T) {
+// TestCrashUnits sees every mixture of old, new and zero blocks, blocks that are torn
+// between sectors and inside of one, and no other bytes.
+func TestCrashUnits(t *testing.T) {
 	fsys := faultfs.New()
 	f := create(t, fsys, "/a")
 	put(t, f, 0, fill('o', 2*block))
@@ -179,24 +182,38 @@ func TestCrashBlocks(t *testing.T) {
 	must(t, fsys.SyncDir("/"))
 	put(t, f, 0, fill('n', 4*block))
 	seen := map[string]bool{}
-	for seed := range uint64(2000) {
+	torn, tornSectors := 0, 0
+	for seed := range uint64(4000) {
 		b := read(t, fsys.Crash(rand.New(rand.NewPCG(seed, 1))), "/a")
-		if len(b)%block != 0 || len(b) < 2*block {
-			t.Fatalf("seed %d: %d bytes", seed, len(b))
+		if len(b) < 2*block || len(bytes.Trim(b, "on\x00")) > 0 {
+			t.Fatalf("seed %d: %d bytes, others than were written", seed, len(b))
 		}
-		key := make([]byte, 0, 4)
-		for blk := range slices.Chunk(b, block) {
-			if !bytes.Equal(blk, fill(blk[0], block)) {
-				t.Fatalf("seed %d: a block is torn inside", seed)
-			}
-			key = append(key, blk[0])
+		if key, ok := uniform(b, block); ok {
+			seen[key] = true
+		} else if _, ok := uniform(b, 512); ok {
+			torn++
+		} else {
+			tornSectors++
 		}
-		seen[string(key)] = true
 	}
 	// Two blocks old or new; the others new, zero or, at the end, absent.
 	if want := 2 * 2 * (1 + 2 + 4); len(seen) != want {
 		t.Errorf("%d mixtures, want %d", len(seen), want)
 	}
+	if torn == 0 || tornSectors == 0 {
+		t.Errorf("%d torn between sectors, %d inside of one", torn, tornSectors)
+	}
+}
+
+// uniform returns the first byte of each unit of b, if all of a unit are the same.
+func uniform(b []byte, unit int) (first string, ok bool) {
+	for u := range slices.Chunk(b, unit) {
+		if len(u) != unit || !bytes.Equal(u, fill(u[0], unit)) {
+			return "", false
+		}
+		first += string(u[0])
+	}
+	return first, true
 }
 
 // TestCrashNames sees every subset of independent changes of names.
@@ -316,6 +333,55 @@ func TestFailAt(t *testing.T) {
 				t.Errorf("%s again, sticky %t: got %v", failing.name, sticky, err)
 			}
 		}
+	}
+}
+
+// TestKindsOfFaults: a fault counts and meets the calls of its kinds, and no other.
+func TestKindsOfFaults(t *testing.T) {
+	fsys := faultfs.New()
+	f := create(t, fsys, "/a")
+	put(t, f, 0, []byte("abc"))
+	fail := func(k faultfs.Kinds) { fsys.FailAt(fsys.CallsOf(k), faultfs.Fault{Kinds: k, Sticky: true}) }
+	open := func() error { return second(fsys.Open("/a")) }
+	read := func() error { return second(f.ReadAt(make([]byte, 1), 0)) }
+	write := func() error { return second(f.WriteAt([]byte("x"), 0)) }
+	for _, tt := range []struct {
+		kinds faultfs.Kinds
+		fails map[string]bool
+	}{
+		{faultfs.Open, map[string]bool{"open": true}},
+		{faultfs.Read, map[string]bool{"read": true}},
+		{faultfs.Sync, map[string]bool{"sync": true}},
+		{faultfs.Write | faultfs.Sync, map[string]bool{"write": true, "sync": true}},
+		{0, map[string]bool{"write": true, "sync": true}},
+	} {
+		fail(cmp.Or(tt.kinds, faultfs.Mutating))
+		for name, call := range map[string]func() error{"open": open, "read": read, "write": write, "sync": f.Sync} {
+			if err := call(); (err != nil) != tt.fails[name] {
+				t.Errorf("fault of kinds %b: %s says %v", tt.kinds, name, err)
+			}
+		}
+	}
+}
+
+// TestObserve: who watches comes before the call, and may crash the disk there.
+func TestObserve(t *testing.T) {
+	fsys := faultfs.New()
+	var seen []string
+	fsys.Observe(func(k faultfs.Kinds, name string) {
+		_, err := fsys.CrashStrict().Open("/a")
+		seen = append(seen, fmt.Sprint(k, " ", name, " ", err == nil))
+	})
+	f := create(t, fsys, "/a")
+	put(t, f, 0, []byte("x"))
+	must(t, f.Sync())
+	must(t, fsys.SyncDir("/"))
+	fsys.FailAt(fsys.Calls(), faultfs.Fault{})
+	fsys.Quietly(func() { must(t, f.Truncate(0)) })
+	fsys.FailAt(-1, faultfs.Fault{})
+	must(t, fsys.Remove("/a"))
+	if want := []string{"create /a false", "write /a false", "sync /a false", "syncdir / false", "remove /a true"}; !slices.Equal(seen, want) {
+		t.Errorf("saw %q, want %q", seen, want)
 	}
 }
 

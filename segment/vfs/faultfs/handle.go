@@ -25,6 +25,9 @@ func (h *handle) ReadAt(p []byte, pos int64) (int, error) {
 	if pos < 0 {
 		return 0, pathError("read", h.name, syscall.EINVAL)
 	}
+	if fault, ok := h.fs.step(Read); ok {
+		return 0, pathError("read", h.name, fault.err())
+	}
 	if pos >= int64(len(h.node.data)) {
 		return 0, io.EOF
 	}
@@ -37,12 +40,13 @@ func (h *handle) ReadAt(p []byte, pos int64) (int, error) {
 
 // WriteAt implements io.WriterAt.
 func (h *handle) WriteAt(p []byte, pos int64) (int, error) {
+	h.fs.observe(Write, h.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if err := h.writable("write", pos); err != nil {
 		return 0, err
 	}
-	if fault, ok := h.fs.step(); ok {
+	if fault, ok := h.fs.step(Write); ok {
 		n := 0
 		if fault.Short {
 			n = len(p) / 2
@@ -56,12 +60,13 @@ func (h *handle) WriteAt(p []byte, pos int64) (int, error) {
 
 // Truncate implements vfs.File.
 func (h *handle) Truncate(size int64) error {
+	h.fs.observe(Truncate, h.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if err := h.writable("truncate", size); err != nil {
 		return err
 	}
-	if fault, ok := h.fs.step(); ok {
+	if fault, ok := h.fs.step(Truncate); ok {
 		return pathError("truncate", h.name, fault.err())
 	}
 	h.node.truncate(size)
@@ -70,12 +75,13 @@ func (h *handle) Truncate(size int64) error {
 
 // Sync implements vfs.File.
 func (h *handle) Sync() error {
+	h.fs.observe(Sync, h.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.closed {
 		return pathError("sync", h.name, fs.ErrClosed)
 	}
-	if fault, ok := h.fs.step(); ok {
+	if fault, ok := h.fs.step(Sync); ok {
 		h.node.failSync()
 		return pathError("sync", h.name, fault.err())
 	}

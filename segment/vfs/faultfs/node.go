@@ -2,8 +2,12 @@ package faultfs
 
 import "slices"
 
-// blockSize is the unit in which an unsynced write reaches the disk or does not.
-const blockSize = 4096
+// An unsynced write reaches the disk or does not in units of the page cache, of the disk,
+// or of a few bytes.
+const (
+	blockSize  = 4096
+	sectorSize = 512
+)
 
 // node is a file or a directory, whatever its names.
 type node struct {
@@ -76,18 +80,18 @@ func (n *node) failSync() {
 }
 
 // crashed returns what a power cut leaves of a file.
-func (n *node) crashed(keep func() bool) []byte {
+func (n *node) crashed(ch *chance) []byte {
 	out := slices.Clone(n.disk)
 	for _, c := range n.later {
 		switch {
 		case c.state == synced:
 			out = c.applyTo(out)
 		case c.truncate:
-			if keep() {
+			if ch.keep() {
 				out = c.applyTo(out)
 			}
 		default:
-			out = c.applyBlocks(out, keep)
+			out = c.applyUnits(out, ch)
 		}
 	}
 	return out
@@ -104,16 +108,16 @@ func (c change) applyTo(b []byte) []byte {
 	return b
 }
 
-// applyBlocks applies those blocks of a write that reached the disk. The length may
-// get there without the bytes.
-func (c change) applyBlocks(b []byte, keep func() bool) []byte {
+// applyUnits applies those units of a write that reached the disk. The length may get
+// there without the bytes.
+func (c change) applyUnits(b []byte, ch *chance) []byte {
 	for pos, data := c.pos, c.data; len(data) > 0; {
-		n := min(int64(len(data)), blockSize-pos%blockSize)
+		n := min(int64(len(data)), ch.unit-pos%ch.unit)
 		end := pos + n
 		switch {
-		case keep():
+		case ch.keep():
 			b = change{pos: pos, data: data[:n]}.applyTo(b)
-		case end > int64(len(b)) && keep():
+		case end > int64(len(b)) && ch.keep():
 			b = resize(b, end)
 		}
 		pos, data = end, data[n:]
