@@ -72,9 +72,8 @@ crash: build
 # make torture DURATION=1h ONLY=rot,full SEED=42 is about disks and machines that fail; as
 # root it does more.
 ONLY ?=
-torture: DURATION := $(if $(filter 0s,$(DURATION)),5m,$(DURATION))
 torture: build
-	$(GO) run ./bench/torture --skep bin/skep --duration $(DURATION) --seed $(SEED) --only '$(ONLY)'
+	$(GO) run ./bench/torture --skep bin/skep --duration $(if $(filter-out 0s,$(DURATION)),$(DURATION),5m) --seed $(SEED) --only '$(ONLY)'
 
 demo: build
 	$(GO) run ./bench/demo --skep bin/skep

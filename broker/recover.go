@@ -232,7 +232,7 @@ func (r *recovery) openOffsets() (err error) {
 		return fmt.Errorf("data directory %s has no offsets: every consumer group would start over; restore offsets/ from a backup", b.o.Dir)
 	}
 	b.offsets, err = offsets.Open(offsets.Options{
-		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Logger: b.log,
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Used: r.meta.Generation > 0, Logger: b.log,
 	}, func(c record.Cursor) { r.setCursor(&c) })
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -64,5 +65,42 @@ func TestCatalogThatHasLostItsEnd(t *testing.T) {
 		if now := lengths(t, fsys, "data/segments"); !maps.Equal(before, now) {
 			t.Fatalf("cut at %d of %d: segments were %v and are %v", cut, ends[2], before, slices.Sorted(maps.Keys(now)))
 		}
+	}
+}
+
+// Offsets that are cut down to nothing look like those of a broker that has never run. Once
+// a checkpoint has been made they are not: every group would start over.
+func TestOffsetsThatAreGone(t *testing.T) {
+	const log = "data/offsets/00000000000000000001/00000000000000000001"
+	for name, spoil := range map[string]func(*faultfs.FS) error{
+		"emptied": func(fsys *faultfs.FS) error {
+			f, err := fsys.OpenReadWrite(log)
+			if err != nil {
+				return err
+			}
+			return errors.Join(f.Truncate(0), f.Close())
+		},
+		"file removed":       func(fsys *faultfs.FS) error { return fsys.Remove(log) },
+		"generation removed": func(fsys *faultfs.FS) error { return fsys.RemoveAll(path.Dir(log)) },
+		"directory removed":  func(fsys *faultfs.FS) error { return fsys.RemoveAll("data/offsets") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys := faultfs.New()
+			b := mustOpen(t, fsys, nil)
+			w := newWitness(b)
+			if err := errors.Join(w.push("p", "a", "b"), w.consume("p", 1, AckCompleted), w.checkpoint()); err != nil {
+				t.Fatal(err)
+			}
+			disk := fsys.CrashStrict()
+			if err := spoil(disk); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := openOn(disk); err == nil {
+				t.Fatal("the broker has started")
+			}
+			if r, err := fsck.Verify(fsck.Options{FS: disk, Dir: "data"}); err != nil || r.Clean {
+				t.Errorf("verify: got %+v, %v, want a finding", r, err)
+			}
+		})
 	}
 }

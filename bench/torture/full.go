@@ -382,6 +382,8 @@ func (e *env) inodesOnce(n int) (err error) {
 	}); err != nil {
 		return err
 	}
+	s.p.Kill()
+	s.l.stop()
 	if err := s.restart(); err != nil {
 		return err
 	}

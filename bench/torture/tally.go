@@ -131,7 +131,7 @@ func (t *tally) begin(group string) {
 func (t *tally) deliver(group, queue string, m *delivered) (*lane, int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.totals.delivered++
+	t.delivered++
 	l := t.lanes[laneKey(queue, m.Partition)]
 	var p struct {
 		Index *int `json:"i"`

@@ -74,7 +74,11 @@ func (c *checker) checkDedup() error {
 	for _, d := range in.Damaged {
 		c.ids.bits = nil
 		c.dedup = true
-		c.finding(DedupDamaged, d.Path, d.Position, d.Err)
+		code := DedupDamaged
+		if c.state.meta.Generation == 0 {
+			code = Leftover // there are no ids before the first checkpoint: it was being made
+		}
+		c.finding(code, d.Path, d.Position, d.Err)
 	}
 	for _, t := range in.Torn {
 		c.finding(TornTail, t.Path, t.Position, t.Err)

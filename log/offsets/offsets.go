@@ -22,6 +22,7 @@ type Options struct {
 	FS     vfs.FS // nil: the operating system's
 	Dir    string
 	LogID  uint64 // of the data directory
+	Used   bool   // a checkpoint has been made, so the log is not new
 	Logger zerolog.Logger
 }
 
@@ -43,7 +44,7 @@ func Inspect(o Options, load func(record.Cursor)) (wal.HomeInspection, error) {
 }
 
 func (o Options) home() wal.HomeOptions {
-	return wal.HomeOptions{FS: o.FS, Dir: o.Dir, LogID: o.LogID, Logger: o.Logger}
+	return wal.HomeOptions{FS: o.FS, Dir: o.Dir, LogID: o.LogID, Used: o.Used, Logger: o.Logger}
 }
 
 func eachCursor(load func(record.Cursor)) func(data []byte) error {

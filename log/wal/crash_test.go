@@ -146,52 +146,6 @@ func TestRecoveredIsDurable(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestFailedSyncThenReopened: after a failed sync the disk may lack what everybody reads,
-// and no later sync brings it there. What Open has recovered must be there nevertheless,
-// or the entries after it would show to damage.
-func TestFailedSyncThenReopened(t *testing.T) {
-	const synced, failed, after = 5, 3, 4
-	for _, segmentBytes := range []int{0, 300} {
-		fsys := faultfs.New()
-		o := Options{FS: fsys, Dir: "/data/log", LogID: testID, SegmentBytes: segmentBytes}
-		l, _, err := Open(o, nil)
-		must(t, err)
-		for i := 1; i <= synced; i++ {
-			_, err = l.Append(payload(i))
-			must(t, errors.Join(err, l.Sync()))
-		}
-		n := synced
-		for range failed {
-			n++
-			_, err = l.Append(payload(n))
-			must(t, err)
-		}
-		fsys.FailAt(fsys.Calls(), faultfs.Fault{Err: faultfs.EIO})
-		if err := l.Sync(); !errors.Is(err, ErrFailed) {
-			t.Fatalf("sync: got %v", err)
-		}
-		_ = l.Close()
-		l, r, _ := reopen(t, o)
-		n = r.Entries
-		for range after {
-			n++
-			_, err = l.Append(payload(n))
-			must(t, errors.Join(err, l.Sync()))
-		}
-		must(t, l.Close())
-		o.FS = fsys.CrashStrict()
-		_, r, got := reopen(t, o)
-		if r.Entries != n {
-			t.Errorf("segments of %d bytes: got %d entries after a power cut, want %d", segmentBytes, r.Entries, n)
-		}
-		for i, b := range got {
-			if string(b) != string(payload(i+1)) {
-				t.Errorf("segments of %d bytes: entry %d is %q", segmentBytes, i+1, b)
-			}
-		}
-	}
-}
-
 // TestFailureIsSticky: after each kind of failed call nothing works and nothing more is
 // written, though the disk is well again.
 func TestFailureIsSticky(t *testing.T) {

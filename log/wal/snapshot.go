@@ -16,6 +16,7 @@ type HomeOptions struct {
 	Dir          string // of this home alone; created if it is missing
 	LogID        uint64 // as in Options; each generation derives its own
 	SegmentBytes int    // as in Options
+	Used         bool   // it is known to have been made: that nothing of it is there is damage
 	Logger       zerolog.Logger
 }
 
@@ -39,7 +40,7 @@ type Home struct {
 }
 
 // OpenHome loads the snapshot and the changes behind it, in order, through load, whose
-// data is borrowed. A missing home is created with an empty snapshot. What a crash has
+// data is borrowed. A missing home is created with an empty snapshot, unless it was Used. What a crash has
 // left of a rewrite is removed. Errors: *CorruptError, what load returns, wrapped, and
 // what the file system answers.
 func OpenHome(o HomeOptions, load func(data []byte) error) (*Home, error) {
@@ -68,9 +69,12 @@ func (h *Home) open(load func([]byte) error) error {
 	if err != nil {
 		return err
 	}
-	if !ok {
+	switch {
+	case !ok && h.o.Used:
+		err = &CorruptError{h.o.Dir, 0, errNoMark}
+	case !ok:
 		err = h.create(dirs)
-	} else {
+	default:
 		err = h.load(number, load)
 	}
 	if err != nil {
