@@ -105,13 +105,18 @@ func (m *Model) decideAs(group string, acks []Ack, got []AckResult) (*decision, 
 	return d, err
 }
 
-// decideForgetful is decide with ever more keys forgotten, until it is as answered.
+// decideForgetful is decide with keys forgotten: those that the answer does not know, or
+// ever more places from the front on, until it is as answered.
 func (m *Model) decideForgetful(group string, acks []Ack, got []AckResult, p *partition, c *cursor) (*decision, error) {
-	d := m.decideAt(group, acks, p, c, 0)
+	unknown := map[string]bool{}
+	for _, r := range got {
+		unknown[r.Key] = r.Error == unresolvable
+	}
+	d := m.decideAt(group, acks, p, c, func(msg *message) bool { return unknown[msg.key] })
 	err := d.compare(got)
-	for _, msg := range p.messages {
-		if err != nil && msg.outlived {
-			d = m.decideAt(group, acks, p, c, msg.offset+1)
+	for end := int64(0); err != nil && end <= p.end(); end++ {
+		if end == 0 || p.messages[end-1].outlived {
+			d = m.decideAt(group, acks, p, c, func(msg *message) bool { return msg.offset < end })
 			err = d.compare(got)
 		}
 	}
@@ -196,12 +201,12 @@ func (m *Model) decide(group string, acks []Ack) *decision {
 	if c == nil {
 		return refused(acks, consumerNotFound)
 	}
-	return m.decideAt(group, acks, p, c, 0)
+	return m.decideAt(group, acks, p, c, func(*message) bool { return false })
 }
 
-// decideAt is decide for a cursor. Of the messages below forgotten those count as unknown
-// whose key may be forgotten.
-func (m *Model) decideAt(group string, acks []Ack, p *partition, c *cursor, forgotten int64) *decision {
+// decideAt is decide for a cursor. Of the messages that are forgotten those count as unknown
+// whose key may be.
+func (m *Model) decideAt(group string, acks []Ack, p *partition, c *cursor, forgotten func(*message) bool) *decision {
 	leaseID := acks[0].LeaseID
 	if leaseID != "" && !(c.live(m.nowMs) && c.lease.id == leaseID) {
 		d := refused(acks, leaseInvalid)
@@ -220,16 +225,16 @@ func (m *Model) decideAt(group string, acks []Ack, p *partition, c *cursor, forg
 // resolve looks the transaction ids up. Within the leased batch they always count, and
 // come first: an id that was handed out means the message it was handed out with. Outside
 // it they count for as long as the ack window lasts.
-func (m *Model) resolve(p *partition, c *cursor, acks []Ack, forgotten int64) (items []resolved) {
+func (m *Model) resolve(p *partition, c *cursor, acks []Ack, forgotten func(*message) bool) (items []resolved) {
 	since := m.nowMs - p.queue.options.ackWindowMs()
 	for _, a := range acks {
 		it, handedOut := resolved{status: normalised(a.Status), offset: -1}, false
 		for _, msg := range p.messages {
 			delivered := c.lease != nil && msg.offset >= c.lease.first() && msg.offset <= c.lease.end
-			if msg.offset < p.start && msg.offset < forgotten {
+			if msg.offset < p.start && forgotten(msg) {
 				delivered = false // its id cannot be read again after a restart
 			}
-			unknown := msg.createdMs < since-p.grainMs(msg) || msg.outlived && msg.offset < forgotten
+			unknown := msg.createdMs < since-p.grainMs(msg) || msg.outlived && forgotten(msg)
 			if msg.key != a.Key || unknown && !delivered {
 				continue
 			}

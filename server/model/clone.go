@@ -44,7 +44,7 @@ func (q *queue) clone() *queue {
 
 // Fingerprint is the same for models that will say the same from here on.
 func (m *Model) Fingerprint() string {
-	b := make(print, 0, 1024)
+	b := make(fingerprint, 0, 1024)
 	b.numbers(m.nowMs, int64(len(m.spool)))
 	b.flags(m.PushMaintenance, m.PopMaintenance)
 	for _, q := range sorted(m.queues) {
@@ -70,14 +70,14 @@ func (m *Model) Fingerprint() string {
 	return string(b)
 }
 
-func (o *Options) print(b *print) {
+func (o *Options) print(b *fingerprint) {
 	b.texts(o.Namespace, o.Task)
 	b.numbers(o.LeaseTime, o.RetryLimit, o.DedupWindowSeconds, o.DelayedProcessing, o.WindowBuffer,
 		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MinPopWaitTime)
 	b.flags(o.DeadLetterQueue, o.DLQAfterMaxRetries, o.RetentionEnabled)
 }
 
-func (p *partition) print(b *print, groups []string) {
+func (p *partition) print(b *fingerprint, groups []string) {
 	b.texts(p.name, p.id)
 	b.numbers(p.createdMs, p.start, p.end(), int64(p.sum))
 	for _, msg := range p.messages {
@@ -98,22 +98,22 @@ func (p *partition) print(b *print, groups []string) {
 	}
 }
 
-// print is a fingerprint in the making.
-type print []byte
+// fingerprint is one in the making.
+type fingerprint []byte
 
-func (b *print) texts(all ...string) {
+func (b *fingerprint) texts(all ...string) {
 	for _, s := range all {
 		*b = append(append(*b, s...), 0)
 	}
 }
 
-func (b *print) numbers(all ...int64) {
+func (b *fingerprint) numbers(all ...int64) {
 	for _, n := range all {
 		*b = append(strconv.AppendInt(*b, n, 36), ' ')
 	}
 }
 
-func (b *print) flags(all ...bool) {
+func (b *fingerprint) flags(all ...bool) {
 	for _, v := range all {
 		*b = strconv.AppendBool(*b, v)
 	}

@@ -20,7 +20,7 @@ var (
 const (
 	fewContests = 8
 	contenders  = 6
-	requests    = 14 // of each, between cuts
+	requests    = 14 // of each, in all
 )
 
 // How many states a search may come to: few take more than a thousand.
@@ -89,11 +89,13 @@ func (x *contest) live(rng *rand.Rand) (steps []moment, err error) {
 		return nil, err
 	}
 	steps = begin.steps
-	for rounds := 1 + rng.IntN(2); ; rounds-- {
+	rounds := 1 + min(rng.IntN(3), 1)
+	each := requests / rounds
+	for ; ; rounds-- {
 		if rounds > 1 {
-			x.cutOn = x.sent.Load() + 1 + rng.Int64N(contenders*requests)
+			x.cutOn = x.sent.Load() + 1 + rng.Int64N(int64(contenders*each))
 		}
-		all, err := x.contend(rng)
+		all, err := x.contend(rng, each)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +129,7 @@ func (x *contest) restart(steps *[]moment) error {
 	return x.a.start()
 }
 
-func (x *contest) contend(rng *rand.Rand) (steps []moment, err error) {
+func (x *contest) contend(rng *rand.Rand, requests int) (steps []moment, err error) {
 	var clients []*client
 	var wg sync.WaitGroup
 	for i := range contenders {
