@@ -63,7 +63,9 @@ func (r *request) pop(req *broker.PopRequest) {
 			r.conn.owe(result.LeaseID)
 		}
 		r.out = getBuffer(popBytes(result))
-		r.send(fasthttp.StatusOK, r.appendPop(r.answer(), req, result))
+		b := r.appendPop(r.answer(), req, result)
+		r.settlePop(b)
+		r.send(fasthttp.StatusOK, b)
 	}
 }
 

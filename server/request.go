@@ -11,7 +11,8 @@ import (
 
 const (
 	firstBuffer = 1 << 10 // the room of a new buffer
-	keptBuffer  = 1 << 20 // the largest that goes back to the pool
+	shortBuffer = 2 * freeAnswer
+	keptBuffer  = 1 << 20 // the largest that goes back to a pool
 )
 
 var (
@@ -81,8 +82,7 @@ func (r *request) answer() []byte {
 // client to come back in a second.
 func (r *request) send(status int, b []byte) {
 	if !r.hasRoom(b) {
-		b = nil // its memory goes before another is taken
-		r.out = nil
+		r.out = nil // with its memory
 		status, b = fasthttp.StatusServiceUnavailable, append(r.answer(), answerOverloaded...)
 	}
 	r.out.b = b
@@ -115,11 +115,19 @@ func (r *request) nothing() {
 // buffer is a pooled byte slice.
 type buffer struct{ b []byte }
 
-var buffers = sync.Pool{New: func() any { return new(buffer) }}
+// Short requests and answers have buffers of their own: they are not counted, and a long
+// one in their hands would be memory that nobody knows of.
+var buffers, longBuffers = sync.Pool{New: newBuffer}, sync.Pool{New: newBuffer}
+
+func newBuffer() any { return new(buffer) }
 
 // getBuffer returns a buffer with room for size bytes. Its content is garbage.
 func getBuffer(size int) *buffer {
-	b := buffers.Get().(*buffer)
+	pool := &buffers
+	if size > shortBuffer {
+		pool = &longBuffers
+	}
+	b := pool.Get().(*buffer)
 	if cap(b.b) < size {
 		b.b = make([]byte, 0, max(size, firstBuffer))
 	}
@@ -127,8 +135,10 @@ func getBuffer(size int) *buffer {
 }
 
 func (b *buffer) release() {
-	if cap(b.b) > keptBuffer {
-		b.b = nil
+	switch {
+	case cap(b.b) <= shortBuffer:
+		buffers.Put(b)
+	case cap(b.b) <= keptBuffer:
+		longBuffers.Put(b)
 	}
-	buffers.Put(b)
 }

@@ -88,17 +88,23 @@ func (r *request) beginList() bool {
 	return true
 }
 
-// hasRoom counts the answer b, from here on until it is written. What a pop took before
-// is settled; others wait, with what they have counted as parts of their requests.
+// hasRoom counts the answer b, from here on until it is written. Others than those of pops
+// wait, with what they have counted as parts of their requests.
 func (r *request) hasRoom(b []byte) bool {
-	n := int64(cap(b))
 	switch {
-	case n <= freeAnswer:
+	case len(b) <= freeAnswer:
 		r.room.GiveBack()
 		return true
 	case r.room.grant != grant{}:
-		r.room.budget.settle(&r.room.grant, n)
 		return true
 	}
-	return r.room.wait(n, r.server.bodyPatience)
+	return r.room.wait(int64(cap(b)), r.server.bodyPatience)
+}
+
+// settlePop counts the answer of a pop as what it has become. Its room was taken before
+// anything was leased; now it is too late to refuse it.
+func (r *request) settlePop(b []byte) {
+	if len(b) > freeAnswer {
+		r.room.budget.settle(&r.room.grant, int64(cap(b)))
+	}
 }

@@ -95,6 +95,44 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
+// The answer of a pop that becomes longer than was counted is not refused: it is leased.
+func TestLeasedAnswerIsSent(t *testing.T) {
+	f := newFake()
+	f.messages[testID(2)] = []broker.Message{{ID: testID(3), Payload: bytes.Repeat([]byte("1"), 2*freeAnswer)}}
+	f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
+		return &broker.PopResult{LeaseID: testID(9), Parts: []broker.PopPart{{PartitionID: testID(2)}}}, nil
+	}
+	addr, s := startTCP(t, f, Options{AnswerBytes: answerReserve})
+	s.bodyPatience = time.Millisecond
+	var holder grant
+	s.answers.take(&holder, 1, 0)
+	c := dial(t, addr)
+	for range 2 {
+		c.send(get("/api/v1/pop/queue/q"))
+		if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 200") || len(body) < 2*freeAnswer {
+			t.Fatalf("got %q, %d bytes", head, len(body))
+		}
+	}
+	c.send(get("/health"))
+	c.response()
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	if s.answers.free != 0 {
+		t.Errorf("%d free of 0", s.answers.free)
+	}
+}
+
+// Short answers do not get the buffers of long ones.
+func TestBuffersAreApart(t *testing.T) {
+	for range 100 {
+		long := getBuffer(keptBuffer)
+		long.release()
+		if short := getBuffer(firstBuffer); cap(short.b) > shortBuffer {
+			t.Fatalf("a buffer of %d bytes for a short answer", cap(short.b))
+		}
+	}
+}
+
 // await waits until free bytes are there.
 func (b *budget) await(t *testing.T, free int64) {
 	t.Helper()
