@@ -4,12 +4,13 @@
 //
 // # The life of a request
 //
-//   - The listener wraps each connection (conn.go), so that a parked request can ask
+//   - The listener wraps each connection (listener.go, conn.go), so that a parked request can ask
 //     whether its client is still there, and a lease whose answer could not be written
 //     goes back to the broker at once.
-//   - fasthttp reads the header and at most 8 KiB of the body. A larger body is
-//     streamed: memory for it is taken as bytes arrive, never as they are announced,
-//     out of one budget for the whole process (body.go, budget.go).
+//   - fasthttp reads the header and at most 8 KiB of the body. What two programs could
+//     read in two ways is refused (framing.go). A larger body is streamed: memory for it
+//     is taken as bytes arrive, never as they are announced, out of one budget for the
+//     whole process (body.go, budget.go), and then for what it is decoded to (room.go).
 //   - route finds the handler (routes.go): the raw path is split at '/', and each
 //     parameter is percent-decoded once, afterwards.
 //   - The handler decodes with package codec, calls the broker and appends its answer to
@@ -30,6 +31,10 @@
 // for the reader, 1 KiB for the writer, 4 KiB of stack and 5 KB of objects, kernel
 // buffers not counted. TestParkedMemory keeps it so. The collector may hold garbage of
 // the same size on top.
+//
+// Bodies with what they are decoded to, answers and lists are bounded for the process as a
+// whole. At a bound a request waits, or is refused before it has changed anything; small
+// ones are not counted and go on. docs/operations.md adds it all up.
 //
 // # Goroutines
 //
