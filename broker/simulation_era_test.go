@@ -201,7 +201,9 @@ func (s *simulation) goOnAfter(like *simLife, cut *simCut) (simBase, error) {
 	c := like.c.branch(rand.New(rand.NewPCG(s.rng.Uint64(), 1)))
 	c.ahead.Store(int64(cut.ahead))
 	if !cut.drains { // what is drained now has another time already
-		c.ahead.Add(int64(simPick(s.rng, simJumps)))
+		jump := simPick(s.rng, simJumps)
+		c.ahead.Add(int64(jump))
+		c.setBack = c.setBack || jump < 0
 	}
 	untouched := cut.disk.CrashStrict()
 	l, err := s.recovered(like, cut, c)

@@ -213,7 +213,7 @@ func (l *simLife) look() (s *simState, err error) {
 	l.disk.Quietly(func() { s, err = simStateOf(l.b) })
 	if err == nil {
 		l.c.latestMs = max(l.c.latestMs, s.nowMs)
-		s.latestMs = l.c.latestMs
+		s.latestMs, s.setBack = l.c.latestMs, l.c.setBack
 	}
 	return s, err
 }

@@ -36,6 +36,7 @@ type simClient struct {
 
 	faulty   bool  // the disk may fail
 	latestMs int64 // that the broker's stamps have come to
+	setBack  bool  // the clock was, between a power cut and a recovery
 }
 
 type simHeld struct {
@@ -56,7 +57,7 @@ func newSimClient(sim *simulation, rng *rand.Rand) *simClient {
 
 // branch returns a client that goes its own way from here.
 func (c *simClient) branch(rng *rand.Rand) *simClient {
-	b := &simClient{sim: c.sim, rng: rng, sent: c.sent, tried: maps.Clone(c.tried), held: slices.Clone(c.held), ahead: &atomic.Int64{}, latestMs: c.latestMs}
+	b := &simClient{sim: c.sim, rng: rng, sent: c.sent, tried: maps.Clone(c.tried), held: slices.Clone(c.held), ahead: &atomic.Int64{}, latestMs: c.latestMs, setBack: c.setBack}
 	b.ahead.Store(c.ahead.Load())
 	return b
 }

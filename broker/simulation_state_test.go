@@ -21,6 +21,7 @@ type simState struct {
 	parts         map[string]*simPart
 	nowMs, wallMs int64 // by the stamps, and by the wall clock
 	latestMs      int64 // what nowMs has ever been, before the clock was set back
+	setBack       bool  // the clock was: restarts may have moved the ends of leases
 }
 
 // simKey names a line of a state. Lines of one unit belong to one decision.
@@ -247,12 +248,12 @@ func (s *simState) render(later *simState) (map[simKey]string, error) {
 				return nil, err
 			}
 		}
-		p.renderFrom(start, out)
+		p.renderFrom(start, s.setBack || later.setBack, out)
 	}
 	return out, nil
 }
 
-func (p *simPart) renderFrom(start int64, out map[simKey]string) {
+func (p *simPart) renderFrom(start int64, endless bool, out map[simKey]string) {
 	unit := "partition " + p.queue + "/" + p.name
 	out[simKey{unit, "id"}] = fmt.Sprintf("%s @%d", p.id, p.createdMs)
 	out[simKey{unit, "offsets"}] = fmt.Sprint(start, " to ", p.end)
@@ -265,7 +266,10 @@ func (p *simPart) renderFrom(start int64, out map[simKey]string) {
 		}
 		lease := simNoLease
 		if c.attempt > 0 || c.lease != "" {
-			lease = fmt.Sprintf("attempt %d from %d, lease %s until %d", c.attempt, c.attemptStart, c.lease, c.leaseMs)
+			lease = fmt.Sprintf("attempt %d from %d, lease %s", c.attempt, c.attemptStart, c.lease)
+			if !endless {
+				lease += fmt.Sprintf(" until %d", c.leaseMs)
+			}
 		}
 		out[simKey{unit, "cursor " + g}] = fmt.Sprintf("committed %d, consumed %d at %d, retries %d, %s",
 			max(c.committed, start-1), c.consumed, c.consumedMs, c.retries, lease)
