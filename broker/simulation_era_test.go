@@ -54,7 +54,7 @@ type simPlan struct {
 
 var (
 	simHistory   = simPlan{eras: 3, eraOps: 25, afterOps: 4}
-	simEveryCall = simPlan{eras: 1, eraOps: 9, afterOps: 2, every: true}
+	simEveryCall = simPlan{eras: 1, eraOps: 7, afterOps: 2, every: true}
 )
 
 // Of an era that crashes and fails at some calls.
