@@ -88,10 +88,7 @@ func (m *Model) EndPushMaintenance() (sure bool) {
 			m.store(p, &s.Item, s.id, s.id)
 		case m.original(p, s.Key, &PushResult{}) == "":
 			m.store(p, &s.Item, s.id, s.Key)
-		default:
-			continue
 		}
-		p.messages[p.end()-1].announced = true
 	}
 	m.PushMaintenance, m.spool = false, nil
 	return true

@@ -131,8 +131,7 @@ type message struct {
 	payload   string
 	traceID   string
 	createdMs int64
-	batch     int  // that it was stored in
-	announced bool // its id does not tell its place: it was spooled
+	batch     int // that it was stored in
 	// outlived says that its key was once too old for the ack index. The broker may have
 	// forgotten it, and need not find it again when the window grows later.
 	outlived bool
