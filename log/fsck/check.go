@@ -208,9 +208,6 @@ func (c *checker) checkNames() error {
 	if !c.found && data {
 		c.finding(CatalogueMissing, c.path(catalogName), 0, "missing")
 	}
-	if c.found && !slices.Contains(names, offsetsName) && data {
-		c.finding(OffsetsMissing, c.path(offsetsName), 0, "missing")
-	}
 	return nil
 }
 
@@ -293,7 +290,10 @@ func (c *checker) checkOffsets() error {
 	dir := c.path(offsetsName)
 	in, err := offsets.Inspect(offsets.Options{FS: c.o.FS, Dir: dir, LogID: c.state.meta.Directory}, c.state.setCursor)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // told already, or not made yet
+		if c.state.meta.Generation > 0 { // before the first checkpoint the journal has all that they would
+			c.finding(OffsetsMissing, dir, 0, "missing")
+		}
+		return nil
 	}
 	c.home(dir, in)
 	if err != nil {
