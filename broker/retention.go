@@ -160,7 +160,7 @@ func (q *queue) stopAging() {
 	for _, e := range all {
 		p := e.Value.p
 		p.mu.Lock()
-		p.aging = false
+		p.aging, p.held = false, false
 		p.mu.Unlock()
 	}
 }

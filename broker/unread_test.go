@@ -115,3 +115,32 @@ func TestCompletedIsNotUnread(t *testing.T) {
 		}
 	}
 }
+
+// A partition that a group held when the rules were turned off is looked at once, not twice,
+// when they are on again, whatever the group did in between.
+func TestRulesOffAndOn(t *testing.T) {
+	k := newHolder()
+	if err := k.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	take := func() error {
+		_, err := k.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Partition: "p", Pinned: true, Group: "g", Batch: 1, AutoAck: true})
+		return err
+	}
+	off := func() error {
+		_, err := k.b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+			o.RetentionEnabled = false
+			return o, nil
+		})
+		return err
+	}
+	err := k.do(k.configure, k.hold("p", "a"), take, k.hold("p", "b"), k.hold("p", "c"), k.cycle, k.cycle,
+		off, k.cycle, take, k.configure, k.cycle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(k.b.queue(DefaultTenant, "q").aging.due); n != 1 {
+		t.Errorf("the partition is due %d times", n)
+	}
+}
