@@ -128,7 +128,7 @@ func TestLongAnswerIsOneWrite(t *testing.T) {
 // and end anywhere in them.
 func TestLongAnswersOfPipeline(t *testing.T) {
 	const requests = 4
-	for n := 0; n < 2*writeBufferBytes; n += 7 {
+	for n := 0; n < 2*writeBufferBytes; n += 37 {
 		f := newFake()
 		f.messages[testID(2)] = []broker.Message{{ID: testID(3), Payload: bytes.Repeat([]byte("1"), n)}}
 		f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
