@@ -156,8 +156,9 @@ func (c *conn) Read(p []byte) (int, error) {
 // comes: the write buffer of a connection is small, and without this each answer that
 // exceeds it would leave in two packets.
 func (c *conn) Write(p []byte) (int, error) {
-	if c.hold {
-		c.hold = false
+	hold := c.hold && c.held == nil // of a pipeline a piece of the answer before may still be here
+	c.hold = false
+	if hold {
 		c.held = getBuffer(len(p))
 		c.held.b = append(c.held.b[:0], p...)
 		return len(p), nil
