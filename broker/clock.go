@@ -147,6 +147,14 @@ func (c *clock) since(nowMs, windowMs int64) int64 {
 	return max(at-l.byMs, l.fromMs)
 }
 
+// dated returns when that was stored what has the stamp: itself, unless it is late.
+func (c *clock) dated(stampMs int64) int64 {
+	if l := c.late.Load(); l != nil && stampMs >= l.fromMs && stampMs <= l.toMs {
+		return stampMs + l.byMs
+	}
+	return stampMs
+}
+
 // resume goes on from the newest stamp of a directory that is opened, 0 for none. With a
 // clock that has been set back meanwhile, time would otherwise stand still until it had
 // caught up, and delayed messages with it. Recovery is alone with the clock, and may call

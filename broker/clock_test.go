@@ -257,6 +257,12 @@ func TestR12StoredInDoubt(t *testing.T) {
 		if step.want > 0 && (push("a") != Duplicate || push("b") != Duplicate) {
 			t.Fatalf("%v later ids are forgotten", step.run)
 		}
+		if due := b.queue(DefaultTenant, "q").aging.due; step.want == 2 {
+			at := noon.Add(24*time.Hour + 2*time.Second + time.Hour + time.Millisecond) // of "a"
+			if due[0].At != at.UnixMilli() {
+				t.Errorf("%v later the next look is at %v, want %v", step.run, time.UnixMilli(due[0].At).UTC(), at)
+			}
+		}
 	}
 	if push("a") != Queued {
 		t.Error("an id is known after its window")
