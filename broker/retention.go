@@ -226,7 +226,7 @@ func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int
 // and less often, so that an abandoned group costs next to nothing; the acknowledgement that
 // lets go of it makes it due.
 func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) dueEntry {
-	startMs, pauseMs := e.p.startMs, e.pauseMs
+	startMs, pauseMs := b.clock.dated(e.p.startMs), e.pauseMs
 	e.p.held = false
 	e.dueMs, e.pauseMs = startMs+w.shortest()+1, 0
 	if moved {

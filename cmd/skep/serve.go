@@ -88,6 +88,21 @@ func collectAt(percent int) {
 	}
 }
 
+// collectLate lets garbage grow while the broker recovers, until end. Where memory is short
+// it is collected as when the broker serves with all that it may hold live, see limitHeap: a
+// broker that has served must be able to start. limit is the memory there is, 0 for unknown.
+func collectLate(limit int64) (end func()) {
+	before := debug.SetMemoryLimit(-1)
+	if limit > 0 {
+		debug.SetMemoryLimit(min(before, limit/2*(100+gcPercent)/100))
+	}
+	collectAt(recoveryGCPercent)
+	return func() {
+		collectAt(gcPercent)
+		debug.SetMemoryLimit(before)
+	}
+}
+
 // serve runs a broker until ctx ends. The listener is up before recovery, so that a probe
 // is answered 503 instead of refused. It stops in the order of what depends on what:
 // long polls, requests, broker, files.
@@ -112,9 +127,9 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 	defer stopPprof()
 
 	c.broker.Dir, c.broker.Logger = c.dataDir, logger
-	collectAt(recoveryGCPercent)
+	collectNormally := collectLate(memoryLimit(os.ReadFile))
 	b, err := broker.Open(c.broker)
-	collectAt(gcPercent)
+	collectNormally()
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("%w: another skep serves this directory", err)
