@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"iter"
 	"net"
@@ -96,6 +97,9 @@ type Options struct {
 	AnswerBytes int64
 	// MaxConns is how many connections are served at once; another is answered 503.
 	MaxConns int
+
+	// TLS makes the server speak TLS; nil: it does not.
+	TLS *tls.Config
 
 	// PopTimeout is how long a pop with wait=true waits that names no timeout.
 	PopTimeout time.Duration
