@@ -148,7 +148,7 @@ func (j *jwks) get(ctx context.Context) ([]publicKey, error) {
 		}
 		return nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
+	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", res.StatusCode)
 	}

@@ -159,7 +159,7 @@ func TestG808Answers(t *testing.T) {
 		"not found": {404, []string{good}, "", -1},
 		"no object": {200, nil, `[]`, -1}, "no keys": {200, nil, `{}`, -1}, "html": {200, nil, `<html>`, -1}, "null": {200, nil, `{"keys":null}`, -1},
 		"others": {200, []string{
-			`{"kty":"EC","kid":"e","crv":"P-256","x":"AA","y":"AA"}`, `{"kty":"oct","k":"AA"}`, `{"kty":"OKP","crv":"X25519","x":"AA"}`, `5`, `{"kty":7}`,
+			`{"kty":"EC","kid":"e","crv":"secp256k1","x":"AA","y":"AA"}`, `{"kty":"oct","k":"AA"}`, `{"kty":"OKP","crv":"X25519","x":"AA"}`, `5`, `{"kty":7}`,
 			`{"kty":"OKP","crv":"Ed25519","x":"AAAA"}`, `{"kty":"RSA","n":"!","e":"AQAB"}`, `{"kty":"RSA","n":"","e":""}`, jwk("w", weak.Public()),
 			strings.Replace(good, `"e":"AQAB"`, `"e":"AQ"`, 1), strings.Replace(good, `"e":"AQAB"`, `"e":"AQABAQABAQAB"`, 1),
 			strings.Replace(good, `"e":"AQAB"`, `"e":"Ag"`, 1), good,
