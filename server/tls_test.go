@@ -182,4 +182,13 @@ func TestTLSRefuses(t *testing.T) {
 	}
 	silent := dial(t, addr)
 	silent.closed()
+
+	full, _ := startTCP(t, newFake(), Options{TLS: serverTLS(t), MaxConns: 1})
+	first, _ := dialTLS(t, full, tls.VersionTLS13)
+	if err := first.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := io.ReadAll(dial(t, full)); len(b) > 0 { // no HTTP in the clear
+		t.Errorf("got %q", b)
+	}
 }
