@@ -12,6 +12,7 @@ import (
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/auth"
 )
 
 // config is what flags and environment say.
@@ -24,6 +25,10 @@ type config struct {
 	fsync    string
 	broker   broker.Options
 	server   server.Options
+	auth     authConfig
+
+	tlsCert, tlsKey string   // files
+	allowedHosts    []string // nil: not said
 }
 
 // variable is one environment variable and where its value goes.
@@ -39,6 +44,26 @@ func variables() []variable {
 		{"SKEP_DATA_DIR", func(c *config, v string) error { c.dataDir = v; return nil }},
 		{"QUEEN_BIND_ADDR", (*config).setBindAddr},
 		{"PORT", (*config).setPort},
+		{"SKEP_TLS_CERT", func(c *config, v string) error { c.tlsCert = v; return nil }},
+		{"SKEP_TLS_KEY", func(c *config, v string) error { c.tlsKey = v; return nil }},
+		{"SKEP_ALLOWED_HOSTS", (*config).setAllowedHosts},
+		{"JWT_ENABLED", boolean(func(c *config, v bool) { c.auth.enabled = v })},
+		{"JWT_ALGORITHM", text(func(o *auth.Options) *string { return &o.Algorithm })},
+		{"JWT_SECRET", func(c *config, v string) error { c.auth.options.Secret = []byte(v); return nil }},
+		{"JWT_PUBLIC_KEY", func(c *config, v string) error { c.auth.options.PublicKey = []byte(v); return nil }},
+		{"JWT_JWKS_URL", text(func(o *auth.Options) *string { return &o.JWKSURL })},
+		{"JWT_JWKS_REFRESH_INTERVAL", duration(1, 1<<31, time.Second, func(o *auth.Options) *time.Duration { return &o.JWKSRefresh })},
+		{"JWT_JWKS_TIMEOUT_MS", duration(1, 600_000, time.Millisecond, func(o *auth.Options) *time.Duration { return &o.JWKSTimeout })},
+		{"JWT_ISSUER", text(func(o *auth.Options) *string { return &o.Issuer })},
+		{"JWT_AUDIENCE", text(func(o *auth.Options) *string { return &o.Audience })},
+		{"JWT_CLOCK_SKEW", duration(0, 86_400, time.Second, func(o *auth.Options) *time.Duration { return &o.Skew })},
+		{"JWT_SKIP_PATHS", (*config).setSkipPaths},
+		{"JWT_ROLES_CLAIM", text(func(o *auth.Options) *string { return &o.RolesClaim })},
+		{"JWT_ROLES_ARRAY_CLAIM", text(func(o *auth.Options) *string { return &o.RolesArrayClaim })},
+		{"JWT_ROLE_ADMIN", text(func(o *auth.Options) *string { return &o.AdminRole })},
+		{"JWT_ROLE_READ_WRITE", text(func(o *auth.Options) *string { return &o.ReadWriteRole })},
+		{"JWT_ROLE_READ_ONLY", text(func(o *auth.Options) *string { return &o.ReadOnlyRole })},
+		{"JWT_ROLE_WRITE_ONLY", text(func(o *auth.Options) *string { return &o.WriteOnlyRole })},
 		{"SKEP_FSYNC", (*config).setFsync},
 		{"SKEP_SEGMENT_BYTES", number(1<<20, 1<<31, func(c *config, n int64) { c.broker.SegmentBytes = n })},
 		{"SKEP_CHECKPOINT_BYTES", number(1<<16, 1<<40, func(c *config, n int64) { c.broker.CheckpointBytes = n })},
@@ -64,14 +89,19 @@ func variables() []variable {
 	}
 }
 
-// configFromEnv reads the environment. A blank value counts as unset; a wrong one is an
-// error that names the variable.
+// configFromEnv reads the environment. A blank value counts as unset, but for a list of
+// paths, which may be empty; a wrong one is an error that names the variable. White space
+// around values goes, but for that of a secret.
 func configFromEnv(lookup func(string) (string, bool)) (config, error) {
-	c := config{dataDir: "./data", listen: "127.0.0.1:6632", logLevel: zerolog.InfoLevel, fsync: "group"}
+	c := config{dataDir: "./data", listen: "127.0.0.1:6632", logLevel: zerolog.InfoLevel, fsync: "group", auth: newAuthConfig()}
 	for _, v := range variables() {
 		value, ok := lookup(v.name)
-		if value = strings.TrimSpace(value); !ok || value == "" {
+		trimmed := strings.TrimSpace(value)
+		if !ok || trimmed == "" && v.name != "JWT_SKIP_PATHS" {
 			continue
+		}
+		if v.name != "JWT_SECRET" {
+			value = trimmed
 		}
 		if err := v.set(&c, value); err != nil {
 			return c, fmt.Errorf("%s=%q: %w", v.name, value, err)
@@ -212,8 +242,22 @@ func (c *config) log(logger *zerolog.Logger, addr net.Addr) {
 	if c.fsync != "group" {
 		logger.Warn().Str("fsync", c.fsync).Msg("answered writes may be lost on a power cut: SKEP_FSYNC is not group")
 	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+	if !onLoopback(addr) && !c.auth.enabled {
 		logger.Warn().Str("listen", addr.String()).
-			Msg("anyone who reaches this address can read and delete everything: authentication is off")
+			Msg("anyone who reaches this address can read and delete everything: " +
+				"QUEEN_BIND_ADDR is not the loopback, and JWT_ENABLED is not true")
+	}
+}
+
+func onLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// limitHosts lets a listener on the loopback answer to names of the loopback alone, and
+// those that are allowed. On other addresses names are asked for if some are allowed.
+func (c *config) limitHosts(addr net.Addr) {
+	if c.server.AllowedHosts = c.allowedHosts; c.allowedHosts == nil && onLoopback(addr) {
+		c.server.AllowedHosts = []string{}
 	}
 }

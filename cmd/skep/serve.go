@@ -27,7 +27,7 @@ import (
 const stopTimeout = 20 * time.Second
 
 func newServeCommand() *cobra.Command {
-	var dataDir, listen, pprofAddr string
+	var dataDir, listen, pprofAddr, tlsCert, tlsKey, allowedHosts string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker",
@@ -47,6 +47,17 @@ Flags win over the environment; docs/configuration.md lists every variable.`,
 				c.listen = listen
 			}
 			c.pprof = pprofAddr
+			if tlsCert != "" {
+				c.tlsCert = tlsCert
+			}
+			if tlsKey != "" {
+				c.tlsKey = tlsKey
+			}
+			if cmd.Flags().Changed("allowed-hosts") {
+				if err := c.setAllowedHosts(allowedHosts); err != nil {
+					return usageError{err}
+				}
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal kills, also during recovery
@@ -57,6 +68,9 @@ Flags win over the environment; docs/configuration.md lists every variable.`,
 	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of everything stored (default ./data)")
 	cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT to serve on (default 127.0.0.1:6632)")
 	cmd.Flags().StringVar(&pprofAddr, "pprof", "", "HOST:PORT of a second listener for profiles (default: none)")
+	cmd.Flags().StringVar(&tlsCert, "tls-cert", "", "file of a certificate in PEM, with its chain (default: no TLS)")
+	cmd.Flags().StringVar(&tlsKey, "tls-key", "", "file of its key in PEM; SIGHUP reads both again")
+	cmd.Flags().StringVar(&allowedHosts, "allowed-hosts", "", "host names, with commas, that requests may name beside localhost")
 	return cmd
 }
 
@@ -108,12 +122,18 @@ func collectLate(limit int64) (end func()) {
 // long polls, requests, broker, files.
 func serve(ctx context.Context, c config, logTo io.Writer) error {
 	logger := newLogger(c, logTo)
+	stopAuth, err := c.secure(&logger)
+	if err != nil {
+		return err
+	}
+	defer stopAuth()
 	ln, err := net.Listen("tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.listen, err)
 	}
 	c.log(&logger, ln.Addr())
 	c.limitConns(&logger)
+	c.limitHosts(ln.Addr())
 	c.limitHeap(&logger)
 	c.server.Logger = logger
 	c.server.Version = buildVersion()
