@@ -42,10 +42,12 @@ func newHolder() *holder {
 	return &holder{start: time.Now(), fs: faultfs.New(), tried: map[string]bool{}, letters: map[string]bool{}, high: 100, segment: holderSegment}
 }
 
+func (k *holder) now() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) }
+
 func (k *holder) open() (err error) {
 	k.b, err = Open(Options{
 		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: holderInterval, SegmentBytes: k.segment,
-		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		Now:             k.now,
 		CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: k.high,
 	})
 	return err
@@ -223,6 +225,7 @@ func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 	c := &holder{start: k.start, fs: fsys, held: k.held, tried: k.tried, letters: k.letters, high: k.high, segment: k.segment}
 	c.ahead.Store(k.ahead.Load())
 	for round := range 2 {
+		wantCleanAt(t, what, c.fs, c.now)
 		if err := c.open(); err != nil {
 			t.Fatalf("%s: round %d: %v", what, round, err)
 		}
@@ -235,8 +238,10 @@ func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 		c.check(t, what)
 		checkFiles(t, what, c.b, c.fs)
 		old := c.b
-		c.fs = c.fs.CrashStrict()
+		was := c.fs
+		c.fs = was.CrashStrict()
 		closeBroker(t, old)
+		wantCleanAt(t, what+", closed", was, c.now)
 	}
 }
 
@@ -432,7 +437,7 @@ func TestRewriteBesideEverything(t *testing.T) {
 	var err error
 	k.b, err = Open(Options{
 		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: time.Millisecond, SegmentBytes: holderSegment,
-		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		Now:             k.now,
 		CheckpointBytes: 1, DiskHighPercent: 100,
 	})
 	if err != nil {
