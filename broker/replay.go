@@ -179,7 +179,7 @@ func (r *recovery) indexIDs(p *partition, h *segment.Header, batch []byte) (err 
 			return fmt.Errorf("replay batch: %w", err)
 		}
 		raw = rest
-		if key := indexKey(&m); key != nil {
+		if key := dedup.Key(&m); key != nil {
 			e := dedup.Entry{Hash: r.b.ids.Hash(p.number, key), Offset: offset, TimestampMs: h.TimestampMs}
 			r.b.ids.Add(e.Hash, e.Offset, e.TimestampMs)
 			r.entries = append(r.entries, e)

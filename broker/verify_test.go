@@ -12,7 +12,8 @@ import (
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
-// wantClean verifies the directory "data", which no broker serves.
+// wantClean verifies the directory "data", which no broker serves. It may be that no power
+// was left to make it.
 func wantClean(t *testing.T, what string, fsys vfs.FS) *fsck.Report {
 	t.Helper()
 	r, err := fsck.Verify(fsck.Options{FS: fsys, Dir: "data"})

@@ -33,8 +33,9 @@ func logBoot(c *config.Config, logger *zerolog.Logger, addr net.Addr) {
 	if c.Fsync != "group" {
 		logger.Warn().Str("fsync", c.Fsync).Msg("answered writes may be lost on a power cut: SKEP_FSYNC is not group")
 	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+	if !onLoopback(addr) && !c.AuthEnabled {
 		logger.Warn().Str("listen", addr.String()).
-			Msg("anyone who reaches this address can read and delete everything: authentication is off")
+			Msg("anyone who reaches this address can read and delete everything: " +
+				"QUEEN_BIND_ADDR is not the loopback, and JWT_ENABLED is not true")
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"runtime/debug"
 	"testing"
 )
 
@@ -30,6 +31,34 @@ func TestMemoryLimit(t *testing.T) {
 		}
 		if got := memoryLimit(read); got != tt.want {
 			t.Errorf("%s: got %d want %d", name, got, tt.want)
+		}
+	}
+}
+
+// A broker that starts takes no more memory than one that serves, and the bound of that is
+// gone when it has.
+func TestCollectLate(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(gcPercent)
+	defer func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percent) }()
+	look := func() (limit int64, percent int) {
+		percent = debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(percent)
+		return debug.SetMemoryLimit(-1), percent
+	}
+	for name, tt := range map[string]struct{ set, machine, want int64 }{
+		"unknown":    {before, 0, before},
+		"machine":    {before, 1 << 40, 3 << 38},
+		"GOMEMLIMIT": {1 << 36, 1 << 40, 1 << 36},
+	} {
+		debug.SetMemoryLimit(tt.set)
+		end := collectLate(tt.machine)
+		if limit, percent := look(); limit != tt.want || percent != recoveryGCPercent {
+			t.Errorf("%s: limit %d at %d %% while recovering, want %d", name, limit, percent, tt.want)
+		}
+		end()
+		if limit, percent := look(); limit != tt.set || percent != gcPercent {
+			t.Errorf("%s: limit %d at %d %% afterwards", name, limit, percent)
 		}
 	}
 }

@@ -80,17 +80,38 @@ func collectAt(percent int) {
 	}
 }
 
+// collectLate lets garbage grow while the broker recovers, until end. Where memory is short
+// it is collected as when the broker serves with all that it may hold live, see limitHeap: a
+// broker that has served must be able to start. limit is the memory there is, 0 for unknown.
+func collectLate(limit int64) (end func()) {
+	before := debug.SetMemoryLimit(-1)
+	if limit > 0 {
+		debug.SetMemoryLimit(min(before, limit/2*(100+gcPercent)/100))
+	}
+	collectAt(recoveryGCPercent)
+	return func() {
+		collectAt(gcPercent)
+		debug.SetMemoryLimit(before)
+	}
+}
+
 // serve runs a broker until ctx ends. The listener is up before recovery, so that a probe
 // is answered 503 instead of refused. It stops in the order of what depends on what:
 // long polls, requests, broker, files.
 func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	logger := newLogger(c, logTo)
+	stopAuth, err := secure(c, &logger)
+	if err != nil {
+		return err
+	}
+	defer stopAuth()
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
 	logBoot(c, &logger, ln.Addr())
 	limitConns(c, &logger)
+	limitHosts(c, ln.Addr())
 	limitHeap(c, &logger)
 	c.Server.Logger = logger
 	c.Server.Version = buildVersion()
@@ -104,9 +125,9 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	defer stopPprof()
 
 	c.Broker.Dir, c.Broker.Logger = c.DataDir, logger
-	collectAt(recoveryGCPercent)
+	collectNormally := collectLate(memoryLimit(os.ReadFile))
 	b, err := broker.Open(c.Broker)
-	collectAt(gcPercent)
+	collectNormally()
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("%w: another skep serves this directory", err)

@@ -50,17 +50,17 @@ func TestVerify(t *testing.T) {
 		!strings.HasPrefix(out, "1 queues, 1 partitions, 0 groups, 1 messages,") {
 		t.Errorf("whole: %d %q %q", status, out, diag)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "offsets")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "catalog")); err != nil {
 		t.Fatal(err)
 	}
 	status, out, _ = command("verify", dir)
-	if status != 1 || !strings.Contains(out, "error   offsets at 0: missing\n") || !strings.HasSuffix(out, "NOT clean: 1 errors, 0 warnings, 0 notes\n") {
-		t.Errorf("without offsets: %d %s", status, out)
+	if status != 1 || !strings.Contains(out, "error   catalog at 0: missing\n") || !strings.HasSuffix(out, "NOT clean: 1 errors, 0 warnings, 0 notes\n") {
+		t.Errorf("without a catalogue: %d %s", status, out)
 	}
 	status, out, diag = command("verify", "--json", dir)
 	var r fsck.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 1 || diag != "" ||
-		r.Clean || len(r.Findings) != 1 || r.Findings[0].Code != fsck.OffsetsMissing {
+		r.Clean || len(r.Findings) != 1 || r.Findings[0].Code != fsck.CatalogueMissing {
 		t.Errorf("as JSON: %d %s %s %v", status, out, diag, err)
 	}
 	for _, args := range [][]string{{"verify"}, {"verify", dir, dir}, {"verify", filepath.Join(dir, "none")}, {"verify", "--loud", dir}} {

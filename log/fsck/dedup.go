@@ -105,10 +105,7 @@ func (c *checker) bytesIn(name string) (total int64) {
 
 // checkID looks for a message, filed not long ago, in the index of transaction ids.
 func (c *checker) checkID(s *segmentCheck, position int64, p *partition, offset int64, m *segment.Message) {
-	key := m.TransactionID
-	if key == nil && m.ID != ([16]byte{}) {
-		key = append([]byte{0xff}, m.ID[:]...) // as the broker indexes ids that it had announced
-	}
+	key := dedup.Key(m)
 	if key == nil || offset < p.start || offset >= p.filedEnd || offset > dedup.MaxOffset ||
 		c.ids.has(dedup.HashOf(c.ids.seed, p.Number, key), offset) {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/auth"
 )
 
 // Config is what flags and environment say.
@@ -21,6 +22,11 @@ type Config struct {
 	Fsync    string // as it was given
 	Broker   broker.Options
 	Server   server.Options
+
+	AuthEnabled     bool
+	Auth            auth.Options // but for Logger
+	TLSCert, TLSKey string       // files; "" for none
+	AllowedHosts    []string     // nil: not said
 
 	// Values is every setting that has a name in the environment, in the order of the
 	// table.
@@ -85,9 +91,12 @@ func load(table []setting, flags *pflag.FlagSet, environ []string) (*Config, err
 func (c *Config) apply(s *setting, flags *pflag.FlagSet, env map[string]string) error {
 	v := Value{Name: s.name, Source: Default}
 	set := func(source, from, text string) error {
-		text = strings.TrimSpace(text)
-		if text == "" && (!s.keepEmpty || source == Default) {
+		trimmed := strings.TrimSpace(text)
+		if trimmed == "" && (!s.keepEmpty || source == Default) {
 			return nil
+		}
+		if !s.verbatim {
+			text = trimmed
 		}
 		effective, err := s.set(c, text)
 		if err != nil {

@@ -19,7 +19,8 @@ type setting struct {
 	value  string // the default, as one would write it
 	absent string // what having no value means, where there is no default
 
-	secret bool // shown by its length alone
+	secret   bool // shown by its length alone
+	verbatim bool // white space around it belongs to it
 	// keepEmpty makes a variable that is set to nothing a value. Else it counts as unset.
 	keepEmpty bool
 

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,10 +17,14 @@ import (
 
 // settings is the table: all that can be set, in the order in which it is applied.
 func settings() []setting {
+	return slices.Concat(mainSettings(), tokenSettings())
+}
+
+func mainSettings() []setting {
 	return []setting{
 		{name: "SKEP_DATA_DIR", flag: "data-dir", value: "./data", meaning: "directory of everything stored; made if it is missing",
 			kind: words("a path", func(c *Config, v string) error { c.DataDir = v; return nil })},
-		{name: "QUEEN_BIND_ADDR", value: "127.0.0.1", meaning: "address to serve on. Anyone who reaches it may do everything: there is no authentication",
+		{name: "QUEEN_BIND_ADDR", value: "127.0.0.1", meaning: "address to serve on. Anyone who reaches it may do everything, unless `JWT_ENABLED` is true",
 			kind: words("an address without a port", (*Config).setBindAddr)},
 		{name: "PORT", value: "6632", meaning: "port to serve on; 0 takes a free one, and the log says which",
 			kind: number("", 0, 65535, (*Config).setPort)},
