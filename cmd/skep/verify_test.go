@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -22,17 +23,23 @@ func command(args ...string) (status int, out, diag string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// storedDirectory is the directory of a broker that has stored a message, and the broker.
+// storedDirectory is the directory of a broker that has stored a message, and is filing it
+// or has, and the broker.
 func storedDirectory(t *testing.T) (string, *broker.Broker) {
 	t.Helper()
 	dir := t.TempDir()
-	b, err := broker.Open(broker.Options{Dir: dir, Logger: zerolog.Nop()})
+	b, err := broker.Open(broker.Options{Dir: dir, Logger: zerolog.Nop(), CheckpointBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	items := []broker.PushItem{{Queue: []byte("q"), Partition: []byte("p"), Payload: []byte("1")}}
 	if err := b.Push(broker.DefaultTenant, items, nil, make([]broker.PushResult, 1)); err != nil {
 		t.Fatal(err)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for found := []string(nil); len(found) == 0; found, err = filepath.Glob(filepath.Join(dir, "segments", "*.seg")) {
+		<-tick.C
 	}
 	return dir, b
 }
