@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -12,6 +13,9 @@ import (
 	"syscall"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skepmq/skep/cmd/skep/config"
+	"github.com/skepmq/skep/server/auth"
 )
 
 // certificate is the certificate of the server and its key, read from two files, and again
@@ -75,15 +79,15 @@ func (c *certificate) reload(ctx context.Context, signals <-chan os.Signal, logg
 
 // secure loads what tokens and connections are checked with, and keeps it up to date until
 // stop is called.
-func (c *config) secure(logger *zerolog.Logger) (stop func(), err error) {
-	if c.server.Auth, err = c.verifier(logger); err != nil {
+func secure(c *config.Config, logger *zerolog.Logger) (stop func(), err error) {
+	if c.Server.Auth, err = verifier(c, logger); err != nil {
 		return nil, err
 	}
-	cert, err := loadCertificate(c.tlsCert, c.tlsKey)
+	cert, err := loadCertificate(c.TLSCert, c.TLSKey)
 	if err != nil {
 		return nil, err
 	}
-	c.server.TLS = cert.config()
+	c.Server.TLS = cert.config()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	signals := make(chan os.Signal, 1)
@@ -91,12 +95,35 @@ func (c *config) secure(logger *zerolog.Logger) (stop func(), err error) {
 		signal.Notify(signals, syscall.SIGHUP)
 		wg.Go(func() { cert.reload(ctx, signals, logger) })
 	}
-	if verifier := c.server.Auth; verifier != nil {
-		wg.Go(func() { verifier.Run(ctx) })
+	if v := c.Server.Auth; v != nil {
+		wg.Go(func() { v.Run(ctx) })
 	}
 	return func() {
 		signal.Stop(signals)
 		cancel()
 		wg.Wait()
 	}, nil
+}
+
+// verifier returns what verifies tokens, nil if none are asked for.
+func verifier(c *config.Config, logger *zerolog.Logger) (*auth.Verifier, error) {
+	if !c.AuthEnabled {
+		return nil, nil
+	}
+	o := c.Auth
+	o.Logger = *logger
+	return auth.New(o)
+}
+
+// limitHosts lets a listener on the loopback answer to names of the loopback alone, and
+// those that are allowed. On other addresses names are asked for if some are allowed.
+func limitHosts(c *config.Config, addr net.Addr) {
+	if c.Server.AllowedHosts = c.AllowedHosts; c.AllowedHosts == nil && onLoopback(addr) {
+		c.Server.AllowedHosts = []string{}
+	}
+}
+
+func onLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }

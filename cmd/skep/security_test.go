@@ -14,7 +14,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +21,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skepmq/skep/cmd/skep/config"
 )
 
 // G-813, G-960: what cannot work ends the start, and the message names the variable but no
@@ -35,14 +36,14 @@ func TestG813Boot(t *testing.T) {
 	}{
 		"no key":            {[]string{"JWT_ENABLED", "true"}, nil, 1, "JWT_SECRET"},
 		"no public key":     {[]string{"JWT_ENABLED", "yes", "JWT_ALGORITHM", "RS256", "JWT_SECRET", "hunter2"}, nil, 1, "JWT_PUBLIC_KEY"},
-		"unknown algorithm": {[]string{"JWT_ENABLED", "1", "JWT_ALGORITHM", "ES256"}, nil, 1, "EdDSA, auto"},
+		"unknown algorithm": {[]string{"JWT_ENABLED", "1", "JWT_ALGORITHM", "ES256"}, nil, 1, "`EdDSA`, `auto`"},
 		"no PEM":            {[]string{"JWT_ENABLED", "on", "JWT_ALGORITHM", "EdDSA", "JWT_PUBLIC_KEY", "hunter2"}, nil, 1, "JWT_PUBLIC_KEY"},
 		"no URL":            {[]string{"JWT_ENABLED", "on", "JWT_ALGORITHM", "RS256", "JWT_JWKS_URL", "://hunter2"}, nil, 1, "JWT_JWKS_URL"},
-		"no truth value":    {[]string{"JWT_ENABLED", "maybe"}, nil, 2, "JWT_ENABLED"},
-		"no number":         {[]string{"JWT_CLOCK_SKEW", "-1"}, nil, 2, "JWT_CLOCK_SKEW"},
-		"no pause":          {[]string{"JWT_JWKS_REFRESH_INTERVAL", "0"}, nil, 2, "JWT_JWKS_REFRESH_INTERVAL"},
-		"no path":           {[]string{"JWT_SKIP_PATHS", "health"}, nil, 2, "JWT_SKIP_PATHS"},
-		"address with port": {[]string{"QUEEN_BIND_ADDR", "0.0.0.0:80"}, nil, 2, "QUEEN_BIND_ADDR"},
+		"no truth value":    {[]string{"JWT_ENABLED", "maybe"}, nil, 1, "JWT_ENABLED"},
+		"no number":         {[]string{"JWT_CLOCK_SKEW", "-1"}, nil, 1, "JWT_CLOCK_SKEW"},
+		"no pause":          {[]string{"JWT_JWKS_REFRESH_INTERVAL", "0"}, nil, 1, "JWT_JWKS_REFRESH_INTERVAL"},
+		"no path":           {[]string{"JWT_SKIP_PATHS", "health"}, nil, 1, "JWT_SKIP_PATHS"},
+		"address with port": {[]string{"QUEEN_BIND_ADDR", "0.0.0.0:80"}, nil, 1, "QUEEN_BIND_ADDR"},
 		"half of TLS":       {nil, []string{"--tls-cert", "x"}, 1, "--tls-key"},
 		"other half":        {[]string{"SKEP_TLS_KEY", "x"}, nil, 1, "SKEP_TLS_CERT"},
 		"no such file":      {nil, []string{"--tls-cert", "/nope", "--tls-key", "/nope"}, 1, "--tls-cert"},
@@ -61,33 +62,6 @@ func TestG813Boot(t *testing.T) {
 	}
 }
 
-// G-805, G-960: which values are taken as they are, and which as unset.
-func TestG960Values(t *testing.T) {
-	for name, tt := range map[string]struct {
-		env    []string
-		secret string
-		skip   string
-		skew   time.Duration
-	}{
-		"nothing": {nil, "", "/health,/metrics/prometheus,/metrics,/", 30 * time.Second},
-		"blank":   {[]string{"JWT_SECRET", "  ", "JWT_CLOCK_SKEW", " "}, "", "/health,/metrics/prometheus,/metrics,/", 30 * time.Second},
-		"given":   {[]string{"JWT_SECRET", " s ", "JWT_SKIP_PATHS", " /a , /b/,", "JWT_CLOCK_SKEW", "0"}, " s ", "/a,/b/", 0},
-		"cleared": {[]string{"JWT_SKIP_PATHS", ""}, "", "", 30 * time.Second},
-	} {
-		c, err := configFromEnv(func(k string) (string, bool) {
-			i := slices.Index(tt.env, k)
-			if i < 0 {
-				return "", false
-			}
-			return tt.env[i+1], true
-		})
-		o := c.auth.options
-		if err != nil || string(o.Secret) != tt.secret || strings.Join(o.SkipPaths, ",") != tt.skip || o.Skew != tt.skew {
-			t.Errorf("%s: %q %q %s, %v", name, o.Secret, o.SkipPaths, o.Skew, err)
-		}
-	}
-}
-
 // G-960: who listens for everybody, and lets everybody do everything, is told.
 func TestG960Warning(t *testing.T) {
 	loopback, everywhere := &net.TCPAddr{IP: net.IPv6loopback}, &net.TCPAddr{IP: net.IPv4zero}
@@ -98,9 +72,7 @@ func TestG960Warning(t *testing.T) {
 	}{{loopback, false, 0}, {everywhere, false, 1}, {everywhere, true, 0}, {loopback, true, 0}} {
 		var out bytes.Buffer
 		logger := zerolog.New(&out)
-		c := config{fsync: "group"}
-		c.auth.enabled = tt.enabled
-		c.log(&logger, tt.addr)
+		logBoot(&config.Config{Fsync: "group", AuthEnabled: tt.enabled}, &logger, tt.addr)
 		if got := strings.Count(out.String(), `"warn"`); got != tt.want {
 			t.Errorf("%s, %t: %d warnings: %s", tt.addr, tt.enabled, got, &out)
 		}
@@ -118,12 +90,16 @@ func TestAllowedHosts(t *testing.T) {
 		any  bool
 		want string
 	}{{"-", loopback, false, ""}, {"-", everywhere, true, ""}, {"a, b", loopback, false, "a|b"}, {"a", everywhere, false, "a"}} {
-		var c config
+		var environ []string
 		if tt.said != "-" {
-			c.setAllowedHosts(tt.said)
+			environ = append(environ, "SKEP_ALLOWED_HOSTS="+tt.said)
 		}
-		c.limitHosts(tt.addr)
-		if got := c.server.AllowedHosts; (got == nil) != tt.any || strings.Join(got, "|") != tt.want {
+		c, err := config.Load(nil, environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limitHosts(c, tt.addr)
+		if got := c.Server.AllowedHosts; (got == nil) != tt.any || strings.Join(got, "|") != tt.want {
 			t.Errorf("%q on %s: %q", tt.said, tt.addr, got)
 		}
 	}

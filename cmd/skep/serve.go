@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/cmd/skep/config"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 )
@@ -27,36 +28,18 @@ import (
 const stopTimeout = 20 * time.Second
 
 func newServeCommand() *cobra.Command {
-	var dataDir, listen, pprofAddr, tlsCert, tlsKey, allowedHosts string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker",
 		Long: `Run the broker until SIGTERM or SIGINT.
 
-Flags win over the environment; docs/configuration.md lists every variable.`,
+Flags win over the environment. skep config prints what is in force, and from where;
+docs/configuration.md lists every variable.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := configFromEnv(os.LookupEnv)
+			c, err := config.Load(cmd.Flags(), os.Environ())
 			if err != nil {
-				return usageError{err}
-			}
-			if dataDir != "" {
-				c.dataDir = dataDir
-			}
-			if listen != "" {
-				c.listen = listen
-			}
-			c.pprof = pprofAddr
-			if tlsCert != "" {
-				c.tlsCert = tlsCert
-			}
-			if tlsKey != "" {
-				c.tlsKey = tlsKey
-			}
-			if cmd.Flags().Changed("allowed-hosts") {
-				if err := c.setAllowedHosts(allowedHosts); err != nil {
-					return usageError{err}
-				}
+				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
@@ -65,12 +48,7 @@ Flags win over the environment; docs/configuration.md lists every variable.`,
 			return serve(ctx, c, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of everything stored (default ./data)")
-	cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT to serve on (default 127.0.0.1:6632)")
-	cmd.Flags().StringVar(&pprofAddr, "pprof", "", "HOST:PORT of a second listener for profiles (default: none)")
-	cmd.Flags().StringVar(&tlsCert, "tls-cert", "", "file of a certificate in PEM, with its chain (default: no TLS)")
-	cmd.Flags().StringVar(&tlsKey, "tls-key", "", "file of its key in PEM; SIGHUP reads both again")
-	cmd.Flags().StringVar(&allowedHosts, "allowed-hosts", "", "host names, with commas, that requests may name beside localhost")
+	config.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -120,35 +98,35 @@ func collectLate(limit int64) (end func()) {
 // serve runs a broker until ctx ends. The listener is up before recovery, so that a probe
 // is answered 503 instead of refused. It stops in the order of what depends on what:
 // long polls, requests, broker, files.
-func serve(ctx context.Context, c config, logTo io.Writer) error {
+func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	logger := newLogger(c, logTo)
-	stopAuth, err := c.secure(&logger)
+	stopAuth, err := secure(c, &logger)
 	if err != nil {
 		return err
 	}
 	defer stopAuth()
-	ln, err := net.Listen("tcp", c.listen)
+	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", c.listen, err)
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
-	c.log(&logger, ln.Addr())
-	c.limitConns(&logger)
-	c.limitHosts(ln.Addr())
-	c.limitHeap(&logger)
-	c.server.Logger = logger
-	c.server.Version = buildVersion()
-	srv := server.New(c.server)
+	logBoot(c, &logger, ln.Addr())
+	limitConns(c, &logger)
+	limitHosts(c, ln.Addr())
+	limitHeap(c, &logger)
+	c.Server.Logger = logger
+	c.Server.Version = buildVersion()
+	srv := server.New(c.Server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
-	stopPprof, err := servePprof(c.pprof, &logger)
+	stopPprof, err := servePprof(c.Pprof, &logger)
 	if err != nil {
 		return err
 	}
 	defer stopPprof()
 
-	c.broker.Dir, c.broker.Logger = c.dataDir, logger
+	c.Broker.Dir, c.Broker.Logger = c.DataDir, logger
 	collectNormally := collectLate(memoryLimit(os.ReadFile))
-	b, err := broker.Open(c.broker)
+	b, err := broker.Open(c.Broker)
 	collectNormally()
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
@@ -178,13 +156,13 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 	return err
 }
 
-func newLogger(c config, logTo io.Writer) zerolog.Logger {
+func newLogger(c *config.Config, logTo io.Writer) zerolog.Logger {
 	w := logTo
 	zerolog.TimeFieldFormat = time.RFC3339Nano
-	if !c.logJSON {
+	if !c.LogJSON {
 		w = zerolog.ConsoleWriter{Out: logTo, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !terminal(logTo)}
 	}
-	return zerolog.New(w).Level(c.logLevel).With().Timestamp().Logger()
+	return zerolog.New(w).Level(c.LogLevel).With().Timestamp().Logger()
 }
 
 // servePprof serves profiles on a listener of their own, away from clients.

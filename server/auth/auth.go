@@ -116,6 +116,14 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// Algorithms returns the values of JWT_ALGORITHM.
+func Algorithms() (names []string) {
+	for _, a := range algorithms {
+		names = append(names, a.name)
+	}
+	return names
+}
+
 // algorithms are the values of JWT_ALGORITHM and the algorithms of tokens that each
 // allows. None of them has "none", ES or PS.
 var algorithms = []struct {
@@ -149,14 +157,13 @@ type Verifier struct {
 func New(o Options) (*Verifier, error) {
 	o = o.WithDefaults()
 	v := &Verifier{opts: o, cache: newCache(o.CacheTokens), parser: jwt.NewParser(jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())}
-	var names []string
 	for _, a := range algorithms {
-		if names = append(names, a.name); a.name == o.Algorithm {
+		if a.name == o.Algorithm {
 			v.allowed = a.allowed
 		}
 	}
 	if v.allowed == nil {
-		return nil, fmt.Errorf("JWT_ALGORITHM=%q: not one of %s", o.Algorithm, strings.Join(names, ", "))
+		return nil, fmt.Errorf("JWT_ALGORITHM=%q: not one of %s", o.Algorithm, strings.Join(Algorithms(), ", "))
 	}
 	public := len(o.PublicKey) > 0 || o.JWKSURL != ""
 	symmetric := strings.HasPrefix(o.Algorithm, "HS") || o.Algorithm == "auto"
