@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/segment"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -318,6 +319,30 @@ func atEveryCall(t *testing.T, fault faultfs.Fault, check func(n int, k *holder)
 			}
 			return
 		}
+	}
+}
+
+// What could not be put together is left alone for a while, like everything else.
+func TestRewriteSmallPauses(t *testing.T) {
+	k := newHolder()
+	if err := k.do(k.open, k.configure); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	q, small := k.b.queue(DefaultTenant, "q"), &watched{partition: 1}
+	s := partlog.Aged{SegmentInfo: partlog.SegmentInfo{ID: 2, Queue: q.number, Length: 100, Sealed: true, Replaces: []uint32{1}}}
+	now := k.b.clock.stamp()
+	look := counting{b: k.b, left: countLimit}
+	if look.at(q, &s, small, now); len(look.found) != 1 {
+		t.Fatalf("found %v", look.found)
+	}
+	k.b.noteUnwritten(look.found, faultfs.ENOSPC)
+	q.aging.loose.Store(false)
+	if look.at(q, &s, small, now); len(look.found) != 1 || !q.aging.loose.Load() {
+		t.Errorf("it is tried again at once, or never")
+	}
+	if look.at(q, &s, small, now+2*maxPauseMs); len(look.found) != 2 {
+		t.Errorf("it is not tried again")
 	}
 }
 
