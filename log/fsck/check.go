@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -350,12 +351,28 @@ func (c *checker) checkJournal() error {
 		}
 		return c.damage(JournalDamaged, dir, err)
 	}
+	c.checkExcused()
 	for number, next := range c.state.gaps {
 		c.logs = false
 		f := c.finding(JournalDamaged, dir, 0, fmt.Sprintf("messages are missing: the next batch begins at offset %d", next))
 		c.of(f, number, c.state.partitions[number].end, next)
 	}
 	return nil
+}
+
+// checkExcused tells what belongs to something of which there is neither a record nor one of
+// its deletion. A rewritten catalogue keeps deletions of what it does not know any more.
+func (c *checker) checkExcused() {
+	s := c.state
+	for _, number := range slices.Sorted(maps.Keys(s.lostQueues)) {
+		c.logs = false
+		c.finding(CatalogueDamaged, c.path(catalogName), 0, fmt.Sprintf(
+			"there is a partition %q of queue %d, and no record of that queue, nor of its deletion", s.lostQueues[number], number))
+	}
+	if s.stray != "" && len(s.gone)+len(s.goneQueues) == 0 {
+		c.logs = false
+		c.finding(CatalogueDamaged, c.path(catalogName), 0, fmt.Sprintf("there is %s, and no record of that partition, nor of any deletion", s.stray))
+	}
 }
 
 func (c *checker) journalOptions() journal.Options {
