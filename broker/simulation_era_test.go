@@ -301,7 +301,7 @@ var simKinds = []faultfs.Kinds{
 
 // makeFaults makes up faults for a life of so many calls.
 func (s *simulation) makeFaults(calls map[faultfs.Kinds]int) (faults []simFault) {
-	make := func(k faultfs.Kinds, at int) {
+	add := func(k faultfs.Kinds, at int) {
 		f := simFault{faultfs.Fault{Kinds: k, Err: faultfs.EIO, Sticky: s.rng.IntN(2) == 0, Short: s.rng.IntN(2) == 0}, at}
 		if s.rng.IntN(2) == 0 {
 			f.Err = faultfs.ENOSPC
@@ -311,14 +311,14 @@ func (s *simulation) makeFaults(calls map[faultfs.Kinds]int) (faults []simFault)
 	if s.every {
 		for _, k := range simKinds {
 			for at := range calls[k] {
-				make(k, at)
+				add(k, at)
 			}
 		}
 		return faults
 	}
 	for len(faults) < simFaults {
 		if k := simPick(s.rng, simKinds); calls[k] > 0 {
-			make(k, s.rng.IntN(calls[k]))
+			add(k, s.rng.IntN(calls[k]))
 		}
 	}
 	return faults
