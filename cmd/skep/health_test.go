@@ -19,11 +19,13 @@ func TestHealth(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"healthy":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"status":"healthy"}`) }, 0, "{\"status\":\"healthy\"}\n", ""},
-		"recovering": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"recovering":true}`, 503) }, 1, "", `answers 503: {"recovering":true}`},
-		"silent":     {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 1, "", "deadline exceeded"},
-		"another":    {http.NotFound, 1, "", "answers 404"},
-		"elsewhere":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/status", http.StatusFound) }, 1, "", "answers 302"},
+		"healthy": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"status":"healthy"}`) }, 0, "{\"status\":\"healthy\"}\n", ""},
+		"recovering": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"recovering":true}`, http.StatusServiceUnavailable)
+		}, 1, "", `answers 503: {"recovering":true}`},
+		"silent":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 1, "", "deadline exceeded"},
+		"another":   {http.NotFound, 1, "", "answers 404"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/status", http.StatusFound) }, 1, "", "answers 302"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
