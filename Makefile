@@ -107,7 +107,7 @@ package: build
 	@rm -rf dist && mkdir dist
 	@for format in deb rpm; do \
 	  ARCH=$$($(GO) env GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) \
-	  $(GO) run $(NFPM) package --config packaging/nfpm.yaml --packager $$format --target dist || exit 1; \
+	  GOOS= GOARCH= $(GO) run $(NFPM) package --config packaging/nfpm.yaml --packager $$format --target dist || exit 1; \
 	done
 
 # make package-check runs what is in the package, and what the Dockerfile makes; see the script.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -29,22 +30,26 @@ func newHealthCommand() *cobra.Command {
 if it is not, cannot be reached or does not answer in time. It is the health check of
 containers that have no curl.
 
-Without --address it asks the broker that skep serve would be in the same environment.`,
+Without --address it asks the broker that skep serve would be in the same environment, over
+TLS if SKEP_TLS_CERT is set, whatever name the certificate is for.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
 				return usageError{fmt.Errorf("--timeout: got %v, want more than 0", timeout)}
 			}
+			transport := &http.Transport{DisableKeepAlives: true}
 			if address == "" {
 				c, err := config.Load(nil, os.Environ())
 				if err != nil {
 					return err
 				}
-				address = reachable(c.Listen)
+				address = reachable(c)
+				// The certificate is for the name that clients use, and this is the machine itself.
+				transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return health(ctx, healthURL(address), cmd.OutOrStdout())
+			return health(ctx, transport, healthURL(address), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&address, "address", "", "HOST:PORT or URL of the broker (default: of QUEEN_BIND_ADDR and PORT, 127.0.0.1:6632)")
@@ -52,16 +57,20 @@ Without --address it asks the broker that skep serve would be in the same enviro
 	return cmd
 }
 
-// reachable is an address that a listener can be reached at from the same machine.
-func reachable(listen string) string {
-	host, port, _ := net.SplitHostPort(listen)
+// reachable is a URL that a broker can be reached at from the same machine.
+func reachable(c *config.Config) string {
+	host, port, _ := net.SplitHostPort(c.Listen)
 	switch ip := net.ParseIP(host); {
 	case host == "" || ip.Equal(net.IPv4zero):
 		host = "127.0.0.1"
 	case ip.Equal(net.IPv6zero):
 		host = "::1"
 	}
-	return net.JoinHostPort(host, port)
+	scheme := "http://"
+	if c.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, port)
 }
 
 func healthURL(address string) string {
@@ -71,7 +80,7 @@ func healthURL(address string) string {
 	return strings.TrimSuffix(address, "/") + "/health"
 }
 
-func health(ctx context.Context, url string, out io.Writer) error {
+func health(ctx context.Context, transport *http.Transport, url string, out io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return usageError{err}
@@ -79,7 +88,7 @@ func health(ctx context.Context, url string, out io.Writer) error {
 	// Proxies of the environment and redirects are left alone: somebody else would answer
 	// for a broker that is down.
 	probe := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := probe.Do(req)

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/skepmq/skep/cmd/skep/config"
 )
 
 func TestHealth(t *testing.T) {
@@ -17,11 +19,13 @@ func TestHealth(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"healthy":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"status":"healthy"}`) }, 0, "{\"status\":\"healthy\"}\n", ""},
-		"recovering": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"recovering":true}`, 503) }, 1, "", `answers 503: {"recovering":true}`},
-		"silent":     {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 1, "", "deadline exceeded"},
-		"another":    {http.NotFound, 1, "", "answers 404"},
-		"elsewhere":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/status", http.StatusFound) }, 1, "", "answers 302"},
+		"healthy": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"status":"healthy"}`) }, 0, "{\"status\":\"healthy\"}\n", ""},
+		"recovering": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"recovering":true}`, http.StatusServiceUnavailable)
+		}, 1, "", `answers 503: {"recovering":true}`},
+		"silent":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 1, "", "deadline exceeded"},
+		"another":   {http.NotFound, 1, "", "answers 404"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/status", http.StatusFound) }, 1, "", "answers 302"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
@@ -46,22 +50,28 @@ func TestHealth(t *testing.T) {
 
 // TestHealthFollowsTheEnvironment asks where skep serve would be.
 func TestHealthFollowsTheEnvironment(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer s.Close()
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PORT", port)
 	t.Setenv("QUEEN_BIND_ADDR", "0.0.0.0")
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	if status := run(t.Context(), []string{"health"}, nil, io.Discard, t.Output()); status != 0 {
-		t.Errorf("status %d", status)
+	for _, row := range []struct {
+		start func(http.Handler) *httptest.Server
+		cert  string
+	}{{httptest.NewServer, ""}, {httptest.NewTLSServer, "cert.pem"}} {
+		s := row.start(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		defer s.Close()
+		_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PORT", port)
+		t.Setenv("SKEP_TLS_CERT", row.cert)
+		if status := run(t.Context(), []string{"health"}, nil, io.Discard, t.Output()); status != 0 {
+			t.Errorf("status %d", status)
+		}
 	}
 	for listen, want := range map[string]string{
 		":80": "127.0.0.1:80", "0.0.0.0:80": "127.0.0.1:80", "[::]:80": "[::1]:80", "10.0.0.1:80": "10.0.0.1:80", "db.local:80": "db.local:80",
 	} {
-		if got := reachable(listen); got != want {
+		if got := reachable(&config.Config{Listen: listen}); got != "http://"+want {
 			t.Errorf("%s: got %s want %s", listen, got, want)
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,6 +31,32 @@ func serveUntilReady(t *testing.T, c *config.Config, diag io.Writer) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	return serve(ctx, c, stopper{diag, cancel})
+}
+
+// TestG903NoStart wants status 1 and one line beside the log for what keeps a broker from serving.
+func TestG903NoStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct{ listen, dir, want string }{
+		"address taken":  {taken.Addr().String(), t.TempDir(), "skep: listen on " + taken.Addr().String()},
+		"no directory":   {"127.0.0.1:0", file, file},
+		"no such device": {"127.0.0.1:0", filepath.Join(file, "below"), file},
+	} {
+		var diag bytes.Buffer
+		status := run(t.Context(), []string{"serve", "--listen", row.listen, "--data-dir", row.dir}, nil, io.Discard, &diag)
+		last := diag.String()
+		last = last[strings.LastIndex(strings.TrimSuffix(last, "\n"), "\n")+1:]
+		if status != 1 || !strings.HasPrefix(last, "skep: ") || !strings.Contains(last, row.want) {
+			t.Errorf("%s: got %d, %q", name, status, last)
+		}
+	}
 }
 
 // TestVersionReachesHealth looks for the version that was built in what /health answers.
