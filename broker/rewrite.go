@@ -241,7 +241,7 @@ func (b *Broker) paceRewrite(bytes int64) error {
 
 // noteUnwritten leaves alone what could not be rewritten: for good if it is damaged.
 func (b *Broker) noteUnwritten(set []candidate, err error) {
-	if errors.Is(err, ErrClosed) {
+	if errors.Is(err, ErrClosed) || set[0].q.deleted.Load() {
 		return
 	}
 	var corrupt *segment.CorruptError
