@@ -129,7 +129,8 @@ type Broker struct {
 	grown map[uint32]partlog.SegmentInfo
 
 	// retainMu lets one cycle of the retainer run at a time, and guards what only that
-	// uses. It is held while a removal goes to disk; nothing else takes it.
+	// uses. It is held while a removal goes to disk, and while segments are rewritten, which
+	// takes seconds; nothing else takes it.
 	retainMu sync.Mutex
 	watched  map[uint32]*watched
 	cleanup  cleanup

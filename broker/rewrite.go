@@ -122,6 +122,9 @@ func (b *Broker) rewriteSegments(found []candidate) (any bool) {
 		return cmp.Or(cmp.Compare(x.Queue, y.Queue), cmp.Compare(x.Partition, y.Partition))
 	})
 	room := b.o.SegmentBytes // for all: starts move between cycles, not in them
+	for i := range found {
+		room = max(room, found[i].bytes) // one that is older than the option may need more
+	}
 	for len(found) > 0 && !b.closing() {
 		n := 1
 		for n < len(found) && found[n].Queue == found[0].Queue && found[n].Partition == found[0].Partition {
@@ -238,7 +241,7 @@ func (b *Broker) paceRewrite(bytes int64) error {
 
 // noteUnwritten leaves alone what could not be rewritten: for good if it is damaged.
 func (b *Broker) noteUnwritten(set []candidate, err error) {
-	if errors.Is(err, ErrClosed) {
+	if errors.Is(err, ErrClosed) || set[0].q.deleted.Load() {
 		return
 	}
 	var corrupt *segment.CorruptError

@@ -391,6 +391,33 @@ func TestRewriteBehindOldestLetter(t *testing.T) {
 	}
 }
 
+// Segments that are larger than they are to be now are rewritten as well.
+func TestRewriteOfLarger(t *testing.T) {
+	k := newHolder()
+	k.segment = 8 * holderSegment
+	if err := k.do(k.open, k.configure, k.consumed(70)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	for i := range 80 {
+		if err := k.hold("slow", fmt.Sprint("s", i))(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	closeBroker(t, k.b)
+	k.segment = holderSegment
+	if err := k.do(k.open, k.cycle, k.checkpoint, k.cycle, k.cycle, k.checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	if s := k.b.Stats(); s.RewrittenSegments != 1 || s.RewrittenBytes <= holderSegment {
+		t.Errorf("stats %+v", s)
+	}
+	k.check(t, "end")
+}
+
 // A copy is not what fills the disk, or pushes would be refused for it. Where they are
 // refused already it is made of what is reserved.
 func TestRewriteLeavesRoom(t *testing.T) {

@@ -458,7 +458,27 @@ func TestSearch(t *testing.T) {
 			if at >= length-TrailerLen && err == nil {
 				t.Fatalf("byte %d of the trailer: not noticed", at)
 			}
+			if at < length-TrailerLen {
+				checkBeside(t, all, int(at-int64(first))/EntryLen, partition, e, ok, err)
+			}
 		}
 		flip(t, fsys, at)
+	}
+}
+
+// checkBeside checks that Search has found the last entry of a partition beside a damaged
+// one, unless that may be it.
+func checkBeside(t *testing.T, all []Located, damaged int, partition uint64, got Located, ok bool, err error) {
+	t.Helper()
+	may := (damaged == 0 || all[damaged-1].Partition <= partition) &&
+		(damaged+1 == len(all) || all[damaged+1].Partition > partition)
+	want, wantOK := Located{}, false
+	for _, e := range all {
+		if e.Partition == partition {
+			want, wantOK = e, true
+		}
+	}
+	if may != (err != nil) || err == nil && (ok != wantOK || ok && got.At != want.At) {
+		t.Fatalf("entry %d damaged, partition %d: got %+v, %v, %v, want %+v", damaged, partition, got, ok, err, want)
 	}
 }

@@ -48,9 +48,14 @@ func (p *Packer) Add(h *segment.Header, position uint32) {
 // Len is the length in bytes of the index of a run with this many entries.
 func Len(entries int) int64 { return int64(entries)*EntryLen + TrailerLen }
 
+// Appender is what a segment is written with: a *segment.Writer, or one around it.
+type Appender interface {
+	Append(b []byte) (position int64, err error)
+}
+
 // Write appends the index of the run whose batches w holds from runStart on: the
 // entries, in the order of their batches, and a trailer.
-func Write(w *segment.Writer, entries []Entry, runStart uint32) error {
+func Write(w Appender, entries []Entry, runStart uint32) error {
 	var scratch [EntryLen]byte
 	t := Trailer{Count: uint32(len(entries)), RunStart: runStart}
 	for i := range entries {

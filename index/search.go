@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/skepmq/skep/segment"
@@ -8,7 +9,8 @@ import (
 
 // Search finds, in the run that ends at position end, the last entry of a partition that
 // begins before an offset. It reads as few entries as a binary search needs and checks
-// each, but not the checksum of all. Errors: *segment.CorruptError.
+// each, but not the checksum of all. One that is damaged is an error where it may be the
+// one, and is passed over otherwise. Errors: *segment.CorruptError.
 func Search(r *segment.Reader, end, before int64, partition uint64) (e Located, ok bool, err error) {
 	at := end - TrailerLen
 	t, err := readTrailer(r, at)
@@ -19,17 +21,29 @@ func Search(r *segment.Reader, end, before int64, partition uint64) (e Located, 
 	if start <= int64(t.RunStart) {
 		return Located{}, false, r.Corrupt(at, segment.ErrCorrupt)
 	}
+	damaged := int64(-1) // from here to the first entry that is not before
 	for low, high := int64(0), int64(t.Count); low < high; {
 		middle := (low + high) / 2
 		m, err := readEntry(r, start+middle*EntryLen)
-		if err != nil {
+		next := middle + 1
+		for ; errors.Is(err, segment.ErrCorrupt) && next < high; next++ {
+			m, err = readEntry(r, start+next*EntryLen)
+		}
+		switch {
+		case errors.Is(err, segment.ErrCorrupt):
+			damaged, high = middle, middle
+		case err != nil:
 			return Located{}, false, err
+		case m.Partition < partition || m.Partition == partition && m.BaseOffset < before:
+			e, low = m, next
+		default:
+			if high = middle; next > middle+1 {
+				damaged = middle
+			}
 		}
-		if m.Partition > partition || m.Partition == partition && m.BaseOffset >= before {
-			high = middle
-			continue
+		if low == high && high == damaged {
+			return Located{}, false, r.Corrupt(start+damaged*EntryLen, segment.ErrCorrupt)
 		}
-		e, low = m, middle+1
 	}
 	return e, e.Partition == partition, nil
 }

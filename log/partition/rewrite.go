@@ -84,7 +84,7 @@ func (s *Store) writeRewritten(r *Rewritten, extents []index.Located, pace func(
 	c := copier{s: s, w: w, packer: index.Packer{ExtentBytes: uint32(s.o.ExtentBytes)}, pace: pace}
 	if err = c.copyAll(extents); err == nil {
 		r.Newest, r.newestMs = c.link(r.ID)
-		err = index.Write(w, c.packer.Entries, segment.FileHeaderLen)
+		err = index.Write(&c, c.packer.Entries, segment.FileHeaderLen)
 	}
 	if err == nil {
 		err = w.Sync()
@@ -117,18 +117,20 @@ func (c *copier) copyAll(extents []index.Located) error {
 		for len(c.before) < len(c.packer.Entries) {
 			c.before = append(c.before, index.Pointer{})
 		}
-		if c.w.Len()-c.paced < rewriteChunk {
-			continue
-		}
-		if err := c.w.Sync(); err != nil {
-			return err
-		}
-		if err := c.pace(c.w.Len() - c.paced); err != nil {
-			return err
-		}
-		c.paced = c.w.Len()
 	}
 	return nil
+}
+
+// Append adds b to the segment, and lets others go first when that makes a chunk.
+func (c *copier) Append(b []byte) (position int64, err error) {
+	if position, err = c.w.Append(b); err != nil || c.w.Len()-c.paced < rewriteChunk {
+		return position, err
+	}
+	if err = c.w.Sync(); err == nil {
+		err = c.pace(c.w.Len() - c.paced)
+	}
+	c.paced = c.w.Len()
+	return position, err
 }
 
 func (c *copier) copyExtent(e *index.Located) error {
@@ -147,7 +149,7 @@ func (c *copier) copyExtent(e *index.Located) error {
 			break
 		}
 		var position int64
-		if position, err = c.w.Append(b[:h.Len()]); err != nil {
+		if position, err = c.Append(b[:h.Len()]); err != nil {
 			break
 		}
 		c.packer.Add(&h, uint32(position))

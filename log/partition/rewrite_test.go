@@ -388,6 +388,31 @@ func TestRewriteEnds(t *testing.T) {
 	})
 }
 
+// No more than a chunk and a batch is written at a time, the index of very many small
+// extents included.
+func TestRewritePaces(t *testing.T) {
+	r := newRewriter(t, 1)
+	r.o.SegmentBytes, r.o.OwnBytes = 64<<20, 64<<20
+	r.reopen()
+	for partition := range uint64(40_000) {
+		r.push(1000+partition, 1, 10)
+	}
+	r.file()
+	s := r.store.Aged()[0]
+	r.store.Retire(s.ID, s.Length)
+	var paced, most int64
+	n, err := r.store.Rewrite([]uint32{s.ID}, r, func(bytes int64) error {
+		paced, most = paced+bytes, max(most, bytes)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most > rewriteChunk+1000 || n.Length-paced > rewriteChunk {
+		t.Errorf("%d of %d bytes were paced, %d at a time", paced, n.Length, most)
+	}
+}
+
 // Whatever call of a Rewrite fails, or where the power is cut around it: what is needed is
 // there, by the list that the caller has recorded.
 func TestRewriteFaults(t *testing.T) {
