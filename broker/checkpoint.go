@@ -342,7 +342,7 @@ func (b *Broker) expireIDs() {
 		window = max(window, q.ackWindow())
 	}
 	b.mu.RUnlock()
-	if err := b.ids.Expire(b.clock.stamp() - window.Milliseconds()); err != nil {
+	if err := b.ids.Expire(b.clock.since(b.clock.stamp(), window.Milliseconds())); err != nil {
 		b.log.Error().Err(err).Msg("expired transaction ids remain")
 	}
 }

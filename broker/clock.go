@@ -48,7 +48,14 @@ type clock struct {
 	mu       sync.Mutex
 	doubted  int64 // the offset after it
 	sinceMs  int64 // when it was first seen, by mono
+	beganMs  int64 // the stamp when there began to be one
+
+	late atomic.Pointer[late] // nil: no step was believed
 }
+
+// late says which stamps were given out while the latest step was in doubt that was believed
+// then, and by how much they are behind.
+type late struct{ fromMs, toMs, byMs int64 }
 
 func newClock(now, wall func() time.Time, log zerolog.Logger) *clock {
 	c := &clock{now: now, wall: wall, log: log, start: now()}
@@ -89,7 +96,7 @@ func (c *clock) believed(offset, mono, line int64) int64 {
 	old := c.offset.Load()
 	switch {
 	case offset > max(old, line-mono)+maxStep.Milliseconds():
-		return c.doubt(offset, old, mono)
+		return c.doubt(offset, mono, line)
 	case offset > old+jitter.Milliseconds(), offset < old-jitter.Milliseconds():
 		c.offset.Store(offset)
 	}
@@ -102,12 +109,19 @@ func (c *clock) believed(offset, mono, line int64) int64 {
 
 // doubt returns the offset that counts while the clock is far ahead: the old one, until
 // it has been so for long enough.
-func (c *clock) doubt(offset, old, mono int64) int64 {
+func (c *clock) doubt(offset, mono, line int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ahead := time.Duration(offset-old) * time.Millisecond
-	if moved := offset - c.doubted; !c.doubting.Load() || max(moved, -moved) > maxStep.Milliseconds() {
-		c.doubting.Store(true)
+	old := c.offset.Load()
+	if offset <= old+maxStep.Milliseconds() {
+		return offset // somebody else has come to believe it just now
+	}
+	ahead, stamp := time.Duration(offset-old)*time.Millisecond, max(mono+old, line)
+	doubting := c.doubting.Swap(true)
+	if !doubting {
+		c.beganMs = stamp
+	}
+	if moved := offset - c.doubted; !doubting || max(moved, -moved) > maxStep.Milliseconds() {
 		c.doubted, c.sinceMs = offset, mono
 		c.log.Warn().Stringer("ahead", ahead).Stringer("patience", stepPatience).Msg("the clock has stepped forward, not believed yet")
 		return old
@@ -116,9 +130,29 @@ func (c *clock) doubt(offset, old, mono int64) int64 {
 		return old
 	}
 	c.doubting.Store(false)
+	c.late.Store(&late{fromMs: c.beganMs, toMs: stamp, byMs: mono + offset - stamp})
 	c.offset.Store(offset)
 	c.log.Warn().Stringer("ahead", ahead).Msg("the clock has stepped forward, and is believed")
 	return offset
+}
+
+// since returns the instant from which on stamps are no older than window at nowMs, a stamp
+// too. Those that are late would look old: a machine that has slept must not drop what was
+// stored in the minutes after.
+func (c *clock) since(nowMs, windowMs int64) int64 {
+	at, l := nowMs-windowMs, c.late.Load()
+	if l == nil || at <= l.fromMs || at-l.byMs > l.toMs {
+		return at
+	}
+	return max(at-l.byMs, l.fromMs)
+}
+
+// dated returns when that was stored what has the stamp: itself, unless it is late.
+func (c *clock) dated(stampMs int64) int64 {
+	if l := c.late.Load(); l != nil && stampMs >= l.fromMs && stampMs <= l.toMs {
+		return stampMs + l.byMs
+	}
+	return stampMs
 }
 
 // resume goes on from the newest stamp of a directory that is opened, 0 for none. With a

@@ -209,3 +209,81 @@ func TestR12RetentionWaitsForTheClock(t *testing.T) {
 		t.Fatalf("%d messages left after 61 minutes", n)
 	}
 }
+
+// R12: what is stored while a step is in doubt is dated by the clock of before, and is kept
+// for as long as anything, and its transaction id, when the step is believed.
+func TestR12StoredInDoubt(t *testing.T) {
+	h := &watchHand{}
+	b := mustOpen(t, faultfs.New(), h.options)
+	_, err := b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+		o.RetentionEnabled, o.RetentionSeconds, o.DedupWindowSeconds = true, 3600, 3600
+		return o, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func() int64 {
+		b.retain()
+		if _, err := b.checkpoint(); err != nil { // which forgets ids
+			t.Fatal(err)
+		}
+		p := b.queue(DefaultTenant, "q").partition("p")
+		return p.end - p.start
+	}
+	push := func(id string) PushStatus {
+		results := make([]PushResult, 1)
+		item := PushItem{Queue: []byte("q"), Partition: []byte("p"), TransactionID: []byte(id), Payload: []byte("1")}
+		if err := b.Push(DefaultTenant, []PushItem{item}, nil, results); err != nil {
+			t.Fatal(err)
+		}
+		return results[0].Status
+	}
+	push("before")
+	h.run(time.Second)
+	h.set(24 * time.Hour) // the machine has slept
+	b.clock.stamp()
+	h.run(time.Second)
+	push("a")
+	h.run(4 * time.Minute)
+	push("b")
+	for _, step := range []struct {
+		run  time.Duration
+		want int64
+	}{{30 * time.Second, 3}, {time.Minute, 2}, {50 * time.Minute, 2}, {9 * time.Minute, 0}} {
+		h.run(step.run)
+		if n := left(); n != step.want {
+			t.Fatalf("%v later %d messages are left, want %d", step.run, n, step.want)
+		}
+		if step.want > 0 && (push("a") != Duplicate || push("b") != Duplicate) {
+			t.Fatalf("%v later ids are forgotten", step.run)
+		}
+		if due := b.queue(DefaultTenant, "q").aging.due; step.want == 2 {
+			at := noon.Add(24*time.Hour + 2*time.Second + time.Hour + time.Millisecond) // of "a"
+			if due[0].At != at.UnixMilli() {
+				t.Errorf("%v later the next look is at %v, want %v", step.run, time.UnixMilli(due[0].At).UTC(), at)
+			}
+		}
+	}
+	if push("a") != Queued {
+		t.Error("an id is known after its window")
+	}
+}
+
+// R12: the age of a stamp, with and without a step that has been believed.
+func TestR12Since(t *testing.T) {
+	const window = 60_000
+	c := &clock{}
+	if at := c.since(100_000, window); at != 40_000 {
+		t.Errorf("without a step since %d", at)
+	}
+	c.late.Store(&late{fromMs: 1000, toMs: 2000, byMs: 500_000}) // 2000 was 502000
+	for now, want := range map[int64]int64{
+		61_000:  1000, // nothing late is old enough yet
+		502_000: 1000, 561_000: 1000, 561_001: 1001, 562_000: 2000,
+		562_001: 502_001, 700_000: 640_000,
+	} {
+		if at := c.since(now, window); at != want {
+			t.Errorf("at %d since %d, want %d", now, at, want)
+		}
+	}
+}

@@ -89,12 +89,12 @@ func (b *Broker) decideCut(s *agingState, w windows, nowMs int64) (c cut, err er
 	age, rule := w.age()
 	if age > 0 {
 		c.rule = rule
-		if c.offset, err = b.firstSince(s, nowMs-age); err != nil {
+		if c.offset, err = b.firstSince(s, b.clock.since(nowMs, age)); err != nil {
 			return c, err
 		}
 	}
 	if w.completed > 0 && (age == 0 || w.completed < age) {
-		offset, err := b.completedUntil(s, nowMs-w.completed)
+		offset, err := b.completedUntil(s, b.clock.since(nowMs, w.completed))
 		if err != nil {
 			return c, err
 		}

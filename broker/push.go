@@ -223,7 +223,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	}
 	now := b.clock.stamp()
 	if window > 0 && s.hasKeys(batch) && !s.drained.unchecked() {
-		dup, err := b.findStored(s, batch, p, now-window)
+		dup, err := b.findStored(s, batch, p, b.clock.since(now, window))
 		if err != nil {
 			return false, err
 		}

@@ -1,9 +1,12 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -42,4 +45,46 @@ func TestPowerCutDuringRecovery(t *testing.T) {
 			return
 		}
 	}
+}
+
+// slowIDs holds back whoever opens the index of transaction ids.
+type slowIDs struct {
+	*faultfs.FS
+	goC chan struct{}
+}
+
+func (f *slowIDs) SyncDir(dir string) error {
+	if filepath.Base(dir) == "dedup" {
+		<-f.goC
+	}
+	return f.FS.SyncDir(dir)
+}
+
+// An open that fails while transaction ids are still being loaded closes them too before it
+// gives the directory away.
+func TestFailedRecoveryWaitsForIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := faultfs.New()
+		b := mustOpen(t, fsys, nil)
+		if err := errors.Join(newWitness(b).push("p", "m"), b.Close(), fsys.RemoveAll("data/catalog")); err != nil {
+			t.Fatal(err)
+		}
+		slow := &slowIDs{fsys, make(chan struct{})}
+		done := false
+		go func() {
+			if _, err := Open(Options{FS: slow, Dir: "data"}); err == nil {
+				t.Error("opened without a catalogue")
+			}
+			done = true
+		}()
+		synctest.Wait()
+		if done {
+			t.Error("ended before the index was loaded")
+		}
+		close(slow.goC)
+		synctest.Wait()
+		if n := fsys.Handles(); !done || n != 0 {
+			t.Errorf("ended: %t, %d files are open", done, n)
+		}
+	})
 }

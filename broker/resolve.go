@@ -176,7 +176,7 @@ func (a *acknowledge) readLease() func() error {
 
 // lookUp searches the ack index for what the leased batch does not know.
 func (a *acknowledge) lookUp(v view) func() error {
-	since := a.b.clock.stamp() - a.p.queue.ackWindow().Milliseconds()
+	since := a.b.clock.since(a.b.clock.stamp(), a.p.queue.ackWindow().Milliseconds())
 	return func() error {
 		known := make([][]int64, len(a.items))
 		f := &finder{b: a.b, v: v, limit: v.hwm}

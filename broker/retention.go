@@ -160,7 +160,7 @@ func (q *queue) stopAging() {
 	for _, e := range all {
 		p := e.Value.p
 		p.mu.Lock()
-		p.aging = false
+		p.aging, p.held = false, false
 		p.mu.Unlock()
 	}
 }
@@ -207,7 +207,9 @@ func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int
 			return 0, false
 		}
 		messages = c.offset - p.start
-		p.noteUnreadLocked(groups, c.offset)
+		if c.rule != dropCompleted {
+			p.noteUnreadLocked(groups, c.offset)
+		}
 		b.cutLocked(p, c)
 		b.dropped.messages[c.rule].Add(messages)
 	}
@@ -224,7 +226,7 @@ func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int
 // and less often, so that an abandoned group costs next to nothing; the acknowledgement that
 // lets go of it makes it due.
 func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) dueEntry {
-	startMs, pauseMs := e.p.startMs, e.pauseMs
+	startMs, pauseMs := b.clock.dated(e.p.startMs), e.pauseMs
 	e.p.held = false
 	e.dueMs, e.pauseMs = startMs+w.shortest()+1, 0
 	if moved {

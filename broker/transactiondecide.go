@@ -38,7 +38,7 @@ func (tx *transaction) decidePushesLocked() verdict {
 		if window == 0 || !tx.s.hasKeys(l.batch) {
 			continue
 		}
-		stored, err := tx.b.findStored(tx.s, l.batch, l.p, now-window)
+		stored, err := tx.b.findStored(tx.s, l.batch, l.p, tx.b.clock.since(now, window))
 		if err != nil {
 			return verdict{err: tx.b.damageLocked(l.p, err)}
 		}

@@ -473,6 +473,25 @@ func TestRotateAgain(t *testing.T) {
 	}
 }
 
+// Nor does the next attempt take over what the first has left, which it may have no room to
+// write once more.
+func TestRotateAgainWithoutRoom(t *testing.T) {
+	fsys := faultfs.New()
+	j, _ := mustOpen(t, fsys, nil)
+	appendWait(t, j, "a")
+	fsys.FailAt(fsys.CallsOf(faultfs.Sync), faultfs.Fault{Kinds: faultfs.Sync}) // of the header
+	if _, err := j.Rotate(); err == nil || j.Err() != nil {
+		t.Fatalf("%v, and the journal %v", err, j.Err())
+	}
+	fsys.FailAt(fsys.CallsOf(faultfs.Rename), faultfs.Fault{Kinds: faultfs.Rename, Err: faultfs.ENOSPC})
+	mustRotate(t, j, 1)
+	appendWait(t, j, "b")
+	_, got := mustOpen(t, fsys.CrashStrict(), nil)
+	if want := []replayed{{1, "a"}, {2, "b"}}; !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
 func TestPoison(t *testing.T) {
 	j, _ := mustOpen(t, faultfs.New(), nil)
 	cause := errors.New("catalogue failed")

@@ -380,6 +380,23 @@ func TestCutWithoutRoomToKeep(t *testing.T) {
 	}
 }
 
+// TestRenewWithoutRoom: nor must it when the end of the log cannot be written once more.
+func TestRenewWithoutRoom(t *testing.T) {
+	img := newImage(t, 8)
+	for call := range 4 { // create, write, sync and rename of the copy
+		fsys := faultfs.New()
+		o := Options{FS: fsys, Dir: "/log", LogID: testID}
+		plant(t, o, img.bytes)
+		fsys.FailAt(fsys.Calls()+1+call, faultfs.Fault{Err: faultfs.ENOSPC, Short: true}) // the first one syncs a name
+		l, _, got := reopen(t, o)
+		wantN(t, got, 8)
+		wantUsable(t, o, l, 8)
+		if n := len(files(t, o)); n != 1 {
+			t.Errorf("call %d: %d files are left", call, n)
+		}
+	}
+}
+
 func TestCutIsLogged(t *testing.T) {
 	img := newImage(t, 2)
 	var out bytes.Buffer
