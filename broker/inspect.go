@@ -39,7 +39,11 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 	info.Segments = b.store.QueueSegments(q.number)
 	now := b.clock.mono()
 	groups := *q.groupList.Load()
-	for _, p := range q.snapshot() {
+	all := q.snapshot()
+	if detail {
+		partitions = make([]PartitionInfo, 0, len(all)) // growing into it would take twice of that
+	}
+	for _, p := range all {
 		b.lockPlaced(p, groups)
 		if !p.announced {
 			p.mu.Unlock()

@@ -48,7 +48,12 @@ func (r *request) depth() {
 		return
 	}
 	sortPartitions(d.partitions)
-	r.send(fasthttp.StatusOK, d.append(r.answer()))
+	if !r.makeRoom(partitionsBytes(d.partitions, backlogBytes)) {
+		return
+	}
+	b := d.append(r.answer())
+	r.settle(b)
+	r.send(fasthttp.StatusOK, b)
 }
 
 // depth is the answer of the route of that name.

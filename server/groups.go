@@ -162,6 +162,9 @@ func (r *request) describeGroup() {
 		r.fail(err)
 		return
 	}
+	if !r.makeRoom(groupBytes(queues)) {
+		return
+	}
 	b := append(r.answer(), '{')
 	for i := range queues {
 		if i > 0 {
@@ -169,7 +172,20 @@ func (r *request) describeGroup() {
 		}
 		b = appendGroupQueue(b, &queues[i])
 	}
-	r.send(fasthttp.StatusOK, append(b, '}'))
+	b = append(b, '}')
+	r.settle(b)
+	r.send(fasthttp.StatusOK, b)
+}
+
+// groupBytes returns about how long the description of a group is.
+func groupBytes(queues []broker.GroupQueue) (n int) {
+	for i := range queues {
+		n += progressBytes + len(queues[i].Queue)
+		for j := range queues[i].Partitions {
+			n += progressBytes + len(queues[i].Partitions[j].Partition)
+		}
+	}
+	return n
 }
 
 func appendGroupQueue(b []byte, q *broker.GroupQueue) []byte {

@@ -64,7 +64,7 @@ func (r *request) pop(req *broker.PopRequest) {
 		}
 		r.out = getBuffer(popBytes(result))
 		b := r.appendPop(r.answer(), req, result)
-		r.settlePop(b)
+		r.settle(b)
 		r.send(fasthttp.StatusOK, b)
 	}
 }

@@ -152,6 +152,9 @@ func (r *request) describeQueue() {
 	offset, limit := q.number("partitionOffset", 0), q.number("partitionLimit", defaultPartitionLimit)
 	sortPartitions(partitions)
 	shown := window(partitions, offset, limit)
+	if !r.makeRoom(partitionsBytes(shown, detailBytes)) {
+		return
+	}
 
 	b := append(r.answer(), '{')
 	b = appendIdentity(b, &queue)
@@ -172,7 +175,26 @@ func (r *request) describeQueue() {
 	if len(shown) < len(partitions) {
 		b = append(b, `,"partitionsTruncated":true`...)
 	}
-	r.send(fasthttp.StatusOK, append(appendDamaged(b, queue.Damaged), '}'))
+	b = append(appendDamaged(b, queue.Damaged), '}')
+	r.settle(b)
+	r.send(fasthttp.StatusOK, b)
+}
+
+// About what a partition takes in an answer, beside its name: described, its backlog, and
+// how far a group has come.
+const (
+	detailBytes   = 300
+	backlogBytes  = 80
+	progressBytes = 200
+)
+
+// partitionsBytes returns about how long the list of partitions is.
+func partitionsBytes(partitions []broker.PartitionInfo, each int) int {
+	n := len(partitions) * each
+	for i := range partitions {
+		n += len(partitions[i].Name)
+	}
+	return n
 }
 
 func sortPartitions(partitions []broker.PartitionInfo) {

@@ -88,8 +88,20 @@ func (r *request) beginList() bool {
 	return true
 }
 
-// hasRoom counts the answer b, from here on until it is written. Others than those of pops
-// wait, with what they have counted as parts of their requests.
+// makeRoom makes sure of the memory for an answer of about n bytes before it is made, or
+// answers and returns false. Growing into it would take more than twice of that.
+func (r *request) makeRoom(n int) bool {
+	n += firstBuffer
+	if n > freeAnswer && !r.room.wait(int64(n), r.server.bodyPatience) {
+		r.fail(errAnswerBudget)
+		return false
+	}
+	r.out = getBuffer(n)
+	return true
+}
+
+// hasRoom counts the answer b, from here on until it is written. Those that have not taken
+// room before wait, with what they have counted as parts of their requests.
 func (r *request) hasRoom(b []byte) bool {
 	switch {
 	case len(b) <= freeAnswer:
@@ -101,9 +113,9 @@ func (r *request) hasRoom(b []byte) bool {
 	return r.room.wait(int64(cap(b)), r.server.bodyPatience)
 }
 
-// settlePop counts the answer of a pop as what it has become. Its room was taken before
-// anything was leased; now it is too late to refuse it.
-func (r *request) settlePop(b []byte) {
+// settle counts an answer that has taken room as what it has become. Those of pops have
+// taken theirs before anything was leased; now it is too late to refuse them.
+func (r *request) settle(b []byte) {
 	if len(b) > freeAnswer {
 		r.room.budget.settle(&r.room.grant, int64(cap(b)))
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -208,6 +209,50 @@ func TestLargeBodiesHurry(t *testing.T) {
 	if got := r.stepTimeout(); got != DefaultReadTimeout {
 		t.Errorf("without pressure a step has %s", got)
 	}
+}
+
+// Long lists have room before they are made, and take no more than that.
+func TestListsHaveRoomBeforeTheyAreMade(t *testing.T) {
+	const n, each = 50_000, 100
+	f := newFake()
+	f.queues = []broker.QueueInfo{{Name: "q"}}
+	f.partitions = make([]broker.PartitionInfo, n)
+	f.groupQueues = []broker.GroupQueue{{Partitions: make([]broker.GroupPartition, n)}}
+	addr, s := startTCP(t, f, Options{AnswerBytes: answerReserve + 1<<20})
+	s.bodyPatience = time.Millisecond
+	for _, path := range []string{
+		"/api/v1/resources/queues/q?partitionLimit=1000000", "/api/v1/resources/queues/q/depth", "/api/v1/consumer-groups/g",
+	} {
+		c := dial(t, addr)
+		made := allocated(func() {
+			c.send(get(path))
+			if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 200") || len(body) < n*each/2 {
+				t.Errorf("%s: got %q, %d bytes", path, head, len(body))
+			}
+		})
+		c.send(get("/health"))
+		c.response()
+		var holder grant
+		s.answers.take(&holder, 2<<20, 0)
+		refused := allocated(func() {
+			c.send(get(path))
+			if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 503") || body != answerOverloaded {
+				t.Errorf("%s: got %q %.100s", path, head, body)
+			}
+		})
+		s.answers.giveBack(&holder)
+		if made < refused+n*each/2 || refused > n*2*each {
+			t.Errorf("%s: allocated %d bytes when it was made, %d when it was refused", path, made, refused)
+		}
+	}
+}
+
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // A body of unknown length that turns out to be short waits for nobody, whatever buffer it
