@@ -8,9 +8,10 @@ COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS  = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+NFPM          = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 BENCHSTAT     = golang.org/x/perf/cmd/benchstat@latest
 
-.PHONY: run build test race lint fuzz model histories simulate crash torture demo bench bench-quick bench-compare cover tidy-check clean
+.PHONY: run build test race lint fuzz model histories simulate crash torture demo bench bench-quick bench-compare cover tidy-check package package-check clean
 
 run: build
 	@./bin/skep serve & pid=$$!; \
@@ -99,5 +100,19 @@ cover:
 tidy-check:
 	$(GO) mod tidy -diff
 
+# make package makes a deb and an rpm in dist. Versions of packages are semantic ones: a build
+# without a tag counts as older than all releases.
+PACKAGE_VERSION = $(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-$(VERSION))
+package: build
+	@rm -rf dist && mkdir dist
+	@for format in deb rpm; do \
+	  ARCH=$$($(GO) env GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) \
+	  $(GO) run $(NFPM) package --config packaging/nfpm.yaml --packager $$format --target dist || exit 1; \
+	done
+
+# make package-check runs what is in the package, and what the Dockerfile makes; see the script.
+package-check: package
+	sh packaging/check.sh dist/*.deb
+
 clean:
-	rm -rf bin cover.out
+	rm -rf bin dist cover.out

@@ -81,7 +81,7 @@ func (o *operation) request() []byte {
 	if o.method == "POST" {
 		return append(appendPostHead(nil, o.path, len(o.body)), o.body...)
 	}
-	return []byte(o.method + " " + o.path + " HTTP/1.1\r\nHost: bench\r\n\r\n")
+	return []byte(o.method + " " + o.path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
 // runAdmin measures what an operator does to a queue of many partitions, and what it does

@@ -43,11 +43,11 @@ func attacks() []attack {
 		{name: "idle connections", clients: 10_000, lasts: 15 * time.Second, attack: idle},
 		{name: "slow headers", clients: 2000, lasts: 12 * time.Second, attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: ")},
 		{name: "slow bodies", clients: 1000, lasts: 12 * time.Second,
-			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")},
+			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")},
 		{name: "64 MiB declared, one byte sent", clients: 100, lasts: 12 * time.Second,
-			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 67108864\r\n\r\n")},
+			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: localhost\r\nContent-Length: 67108864\r\n\r\n")},
 		{name: "slow chunks", clients: 1000, lasts: 12 * time.Second,
-			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4;")},
+			attack: slowly("POST /api/v1/push HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4;")},
 		{name: "bodies at the limit", clients: 32, lasts: 5 * time.Second, attack: body(maxBody, half, half)},
 		{name: "bodies over the limit", clients: 32, attack: chunkedBody(half)},
 		{name: "pushes of 100000 items", clients: 32, lasts: 6 * time.Second, attack: manyItems(100_000)},
@@ -164,7 +164,7 @@ func body(n int, parts ...[]byte) func(*hostileConn, int) (string, error) {
 // chunkedBody sends chunks until it is answered.
 func chunkedBody(part []byte) func(*hostileConn, int) (string, error) {
 	return func(c *hostileConn, _ int) (string, error) {
-		head := "POST " + pushPath + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+		head := "POST " + pushPath + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 		buffers := net.Buffers{[]byte(head)}
 		for range 3 {
 			buffers = append(buffers, fmt.Appendf(nil, "%x\r\n", len(part)), part, []byte("\r\n"))

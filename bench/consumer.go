@@ -96,7 +96,7 @@ func (c *consumer) prepareAck(body []byte) error {
 	if _, rest = after(rest, messagesKey); rest == nil {
 		return errNotAPop
 	}
-	c.ack = append(c.ack[:0], "POST "+ackPath+" HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "...)
+	c.ack = append(c.ack[:0], "POST "+ackPath+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "...)
 	lengthAt := len(c.ack)
 	c.ack = append(c.ack, "00000000\r\n\r\n"...)
 	bodyAt := len(c.ack)

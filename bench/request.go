@@ -37,12 +37,12 @@ const (
 )
 
 func getRequest(path string) []byte {
-	return []byte("GET " + path + " HTTP/1.1\r\nHost: bench\r\n\r\n")
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
 // appendPostHead appends the head of a POST whose body is n bytes long.
 func appendPostHead(b []byte, path string, n int) []byte {
-	return fmt.Appendf(b, "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, n)
+	return fmt.Appendf(b, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, n)
 }
 
 // newPushRequest builds a request with payloads that rng decides.

@@ -187,7 +187,7 @@ func (p *process) verifyStartup() error {
 }
 
 func deleteRequest(queue string) []byte {
-	return []byte("DELETE /api/v1/resources/queues/" + queue + " HTTP/1.1\r\nHost: bench\r\n\r\n")
+	return []byte("DELETE /api/v1/resources/queues/" + queue + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
 // describe says how much there is.

@@ -19,6 +19,19 @@ import (
 	"github.com/skepmq/skep/segment/vfs"
 )
 
+// Defaults of Options, for those who have to name them.
+const (
+	DefaultSegmentBytes    int64 = 64 << 20
+	DefaultCheckpointBytes int64 = 32 << 20
+	DefaultMaxUnfiledBytes int64 = 512 << 20
+	DefaultDedupCacheBytes int64 = 512 << 20
+	DefaultDiskHighPercent       = 85
+	DefaultMaxParked             = 100_000
+
+	DefaultRetentionInterval = 5 * time.Second
+	DefaultCleanupAge        = 30 * 24 * time.Hour
+)
+
 // Options configure a Broker. The zero value of every field but Dir is usable.
 type Options struct {
 	FS     vfs.FS // nil: the operating system's
@@ -61,17 +74,17 @@ func (o *Options) setDefaults() {
 	if o.Random == nil {
 		o.Random = rand.Uint64
 	}
-	setDefault(&o.SegmentBytes, 64<<20)
-	setDefault(&o.CheckpointBytes, 32<<20)
+	setDefault(&o.SegmentBytes, DefaultSegmentBytes)
+	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
 	setDefault(&o.CheckpointEvery, 60*time.Second)
-	setDefault(&o.MaxUnfiledBytes, 512<<20)
-	setDefault(&o.DedupCacheBytes, 512<<20)
-	setDefault(&o.DiskHighPercent, 85)
-	setDefault(&o.RetentionInterval, 5*time.Second)
+	setDefault(&o.MaxUnfiledBytes, DefaultMaxUnfiledBytes)
+	setDefault(&o.DedupCacheBytes, DefaultDedupCacheBytes)
+	setDefault(&o.DiskHighPercent, DefaultDiskHighPercent)
+	setDefault(&o.RetentionInterval, DefaultRetentionInterval)
 	if o.CleanupAge == 0 {
-		o.CleanupAge = 30 * 24 * time.Hour
+		o.CleanupAge = DefaultCleanupAge
 	}
-	setDefault(&o.MaxParked, 100_000)
+	setDefault(&o.MaxParked, DefaultMaxParked)
 	setDefault(&o.MaxAnswerBytes, 8<<20)
 }
 

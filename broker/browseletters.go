@@ -78,22 +78,24 @@ func offsetOf(id uuid.UUID) int64 {
 }
 
 // placeOf finds the message of a dead letter. ok is false if retention has removed it. The
-// offset is in its id; only a message whose id came from elsewhere is looked up, while its
-// transaction id is known.
+// offset is in its id; only a message whose id came from elsewhere is looked for among
+// those of its time.
 func (f *finder) placeOf(l *deadLetter) (offset int64, ok bool, err error) {
 	offset = offsetOf(l.MessageID)
 	m, ok, err := f.at(offset)
 	if err != nil || ok && m.ID == l.MessageID {
 		return offset, ok, err
 	}
-	candidates, err := f.b.ids.Lookup(f.b.ids.Hash(f.v.number, []byte(l.TransactionID)), nil)
+	before, err := f.b.offsetAt(f.v, f.limit, l.CreatedMs)
 	if err != nil {
 		return 0, false, err
 	}
-	for _, o := range candidates {
-		m, ok, err := f.at(o)
-		if err != nil || ok && m.ID == l.MessageID {
-			return o, ok, err
+	for offset = before + 1; offset < f.limit; offset++ {
+		switch m, ok, err = f.at(offset); {
+		case err != nil, ok && m.CreatedAtMs > l.CreatedMs:
+			return 0, false, err
+		case ok && m.ID == l.MessageID:
+			return offset, true, nil
 		}
 	}
 	return 0, false, nil

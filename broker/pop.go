@@ -109,6 +109,9 @@ func (p *popper) try() (*PopResult, error) {
 		return nil, p.b.storageError(waitErr)
 	}
 	p.sayConflation(res)
+	if len(res.Parts) == 0 {
+		p.clearRoom() // what it has read is handed out to nobody, and it may wait for long
+	}
 	if err != nil && len(res.Parts) > 0 {
 		p.b.log.Warn().Err(err).Msg("pop delivered less than it could")
 		err = nil

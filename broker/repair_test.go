@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/log/catalog"
 	"github.com/skepmq/skep/log/fsck"
@@ -319,5 +322,79 @@ func TestRepairCursor(t *testing.T) {
 	}
 	if ids, _ := popAll(t, b, PopRequest{Partition: "b", Pinned: true, Group: "g", Batch: 10}); len(ids) != 1 || ids[0] != "b9" {
 		t.Errorf("popped %v", ids)
+	}
+}
+
+// A segment from the middle of a partition is gone: what is older and what is newer is
+// joined over it.
+func TestRepairMiddle(t *testing.T) {
+	t.Parallel()
+	fsys := faultfs.New()
+	b, err := Open(Options{
+		FS: fsys, Dir: "data", Logger: zerolog.Nop(), SegmentBytes: 400,
+		CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: 100,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(b)
+	for i := range 8 {
+		if err := errors.Join(w.push("a", fmt.Sprint("a", i)), w.push("b", fmt.Sprint("b", i)), w.checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeBroker(t, b)
+	segments := files(t, fsys, "data/segments")
+	if len(segments) < 4 {
+		t.Fatalf("segments %v", segments)
+	}
+	for _, path := range segments {
+		disk := fsys.CrashStrict()
+		if err := disk.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		r := w.checkRepair(t, path, disk)
+		if r.Lost == 0 || r.Lost >= 16 || len(r.Losses) != 2 {
+			t.Errorf("%s: lost %+v", path, r.Losses)
+		}
+	}
+}
+
+// What the catalogue says of a partition and what segments hold are held against each other.
+func TestVerifyChains(t *testing.T) {
+	t.Parallel()
+	fsys, _ := fullDirectory(t)
+	for name, change := range map[string]func(d *record.Filed){
+		"ends later":         func(d *record.Filed) { d.End++ },
+		"ends earlier":       func(d *record.Filed) { d.End-- },
+		"newer":              func(d *record.Filed) { d.LastTimestampMs++ },
+		"points elsewhere":   func(d *record.Filed) { d.Position += 64 },
+		"points nowhere":     func(d *record.Filed) { d.Segment, d.Position = 0, 0 },
+		"in another segment": func(d *record.Filed) { d.Segment = 77 },
+		"starts before":      func(d *record.Filed) { d.Start-- },
+	} {
+		disk := fsys.CrashStrict()
+		var filed record.Filed
+		home, err := catalog.Open(catalog.Options{FS: disk, Dir: "data/catalog"}, func(k record.Kind, body []byte) (err error) {
+			if k == record.KindFiled && filed.Partition != 1 {
+				filed, err = record.DecodeFiled(body)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&filed)
+		err = home.Commit(func(emit func([]byte) ([]byte, error)) error {
+			_, err := emit(record.AppendFiled(nil, &filed))
+			return err
+		})
+		if err = errors.Join(err, home.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := fsck.Verify(repairOptions(disk))
+		if err != nil || r.Clean {
+			t.Errorf("%s: %v, clean %t", name, err, r.Clean)
+		}
 	}
 }

@@ -179,7 +179,7 @@ func (r *recovery) indexIDs(p *partition, h *segment.Header, batch []byte) (err 
 			return fmt.Errorf("replay batch: %w", err)
 		}
 		raw = rest
-		if key := indexKey(&m); key != nil {
+		if key := dedup.Key(&m); key != nil {
 			e := dedup.Entry{Hash: r.b.ids.Hash(p.number, key), Offset: offset, TimestampMs: h.TimestampMs}
 			r.b.ids.Add(e.Hash, e.Offset, e.TimestampMs)
 			r.entries = append(r.entries, e)
@@ -363,6 +363,9 @@ func (r *recovery) cut(p *partition, c *record.Cut) error {
 		left = max(p.filedBytes-gone, 0)
 	}
 	p.start, p.startMs, p.filedBytes = c.Start, c.StartMs, left
+	if c.Start >= p.filedEnd {
+		r.b.mendLocked(p) // as in cutLocked
+	}
 	r.b.changed.partition(p)
 	p.queue.aging.loose.Store(true)
 	return nil

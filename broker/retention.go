@@ -160,7 +160,7 @@ func (q *queue) stopAging() {
 	for _, e := range all {
 		p := e.Value.p
 		p.mu.Lock()
-		p.aging = false
+		p.aging, p.held = false, false
 		p.mu.Unlock()
 	}
 }
@@ -207,7 +207,9 @@ func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int
 			return 0, false
 		}
 		messages = c.offset - p.start
-		p.noteUnreadLocked(groups, c.offset)
+		if c.rule != dropCompleted {
+			p.noteUnreadLocked(groups, c.offset)
+		}
 		b.cutLocked(p, c)
 		b.dropped.messages[c.rule].Add(messages)
 	}

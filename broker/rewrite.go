@@ -86,10 +86,13 @@ func (c *counting) at(q *queue, s *partlog.Aged, w *watched, nowMs int64) {
 	switch {
 	case t.damaged:
 		return
+	case t.countMs > nowMs:
+		q.aging.loose.Store(true)
+		return
 	case len(s.Replaces) > 0 && s.Length <= b.o.SegmentBytes/smallParts:
 		c.found = append(c.found, candidate{*s, q, w, true, s.Length})
 		return
-	case s.NewestMs >= b.furthest(q, s, nowMs), t.countMs > nowMs, c.left <= 0:
+	case s.NewestMs >= b.furthest(q, s, nowMs), c.left <= 0:
 		q.aging.loose.Store(true)
 		return
 	}
@@ -175,8 +178,17 @@ func (b *Broker) rewrite(set []candidate) bool {
 		set[0].q.aging.loose.Store(true)
 		return false
 	}
-	began := time.Now()
-	r, err := b.store.Rewrite(ids, newNeeds(b), b.paceRewrite)
+	began, left := time.Now(), needed
+	r, err := b.store.Rewrite(ids, newNeeds(b), func(bytes int64) error {
+		if left -= bytes; !b.roomFor(max(left, 0)) {
+			return errNoRoom
+		}
+		return b.paceRewrite(bytes)
+	})
+	if errors.Is(err, errNoRoom) {
+		set[0].q.aging.loose.Store(true)
+		return false
+	}
 	if err != nil {
 		b.noteUnwritten(set, err)
 		return false
@@ -196,10 +208,22 @@ func (b *Broker) rewrite(set []candidate) bool {
 	return true
 }
 
-// roomFor reports whether the disk has room for a copy.
+// errNoRoom ends a rewrite beside which the disk has become fuller.
+var errNoRoom = errors.New("broker: no room for a copy")
+
+// roomFor reports whether the disk has room for so many bytes of a copy. It is not the copy
+// that makes the disk full: pushes would be refused for it. Once they are refused it may use
+// what is reserved, since it gives more back.
 func (b *Broker) roomFor(bytes int64) bool {
-	free, _, err := b.o.FS.Free(b.o.Dir)
-	return err != nil || free-b.journal.Unfiled()-bytes >= minReserve
+	free, total, err := b.o.FS.Free(b.o.Dir)
+	if err != nil || total <= 0 {
+		return true // as for pushes
+	}
+	free, unfiled := free-bytes, b.journal.Unfiled()
+	if b.space.full.Load() {
+		return free-unfiled >= minReserve
+	}
+	return roomLeft(free, total, unfiled) > 0 && !isHigh(free, total, int64(b.o.DiskHighPercent))
 }
 
 // paceRewrite waits for as long as writing bytes may take.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/segment"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -29,6 +30,8 @@ type holder struct {
 	tried   map[string]bool // never consumed, answered or not
 	letters map[string]bool // dead letters that are to stay, by transaction id
 	pushed  int             // and consumed
+	high    int             // percent of the disk at which pushes are refused
+	segment int64           // at which a segment is sealed
 }
 
 const (
@@ -37,14 +40,16 @@ const (
 )
 
 func newHolder() *holder {
-	return &holder{start: time.Now(), fs: faultfs.New(), tried: map[string]bool{}, letters: map[string]bool{}}
+	return &holder{start: time.Now(), fs: faultfs.New(), tried: map[string]bool{}, letters: map[string]bool{}, high: 100, segment: holderSegment}
 }
+
+func (k *holder) now() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) }
 
 func (k *holder) open() (err error) {
 	k.b, err = Open(Options{
-		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: holderInterval, SegmentBytes: holderSegment,
-		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
-		CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: 100,
+		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: holderInterval, SegmentBytes: k.segment,
+		Now:             k.now,
+		CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: k.high,
 	})
 	return err
 }
@@ -57,8 +62,8 @@ func (k *holder) configure() error {
 	return err
 }
 
-func (k *holder) pushTo(queue, partition, id string, size int) error {
-	payload := `"` + id + strings.Repeat("x", size) + `"`
+func (k *holder) pushTo(queue, partition, id string, size int, more ...string) error {
+	payload := `"` + id + strings.Repeat("x", size) + strings.Join(more, "") + `"`
 	items := []PushItem{{Queue: []byte(queue), Partition: []byte(partition), TransactionID: []byte(id), Payload: []byte(payload)}}
 	results := make([]PushResult, 1)
 	return k.b.Push(DefaultTenant, items, nil, results)
@@ -144,7 +149,6 @@ func (k *holder) purge() error {
 			return err
 		}
 	}
-	k.b.queue(DefaultTenant, "d").aging.loose.Store(true)
 	return nil
 }
 
@@ -218,9 +222,10 @@ func (k *holder) check(t *testing.T, what string) {
 // checkRecovery opens what a crash has left, twice, and lets the broker go on in between.
 func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 	t.Helper()
-	c := &holder{start: k.start, fs: fsys, held: k.held, tried: k.tried, letters: k.letters}
+	c := &holder{start: k.start, fs: fsys, held: k.held, tried: k.tried, letters: k.letters, high: k.high, segment: k.segment}
 	c.ahead.Store(k.ahead.Load())
 	for round := range 2 {
+		wantCleanAt(t, what, c.fs, c.now)
 		if err := c.open(); err != nil {
 			t.Fatalf("%s: round %d: %v", what, round, err)
 		}
@@ -233,8 +238,10 @@ func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 		c.check(t, what)
 		checkFiles(t, what, c.b, c.fs)
 		old := c.b
-		c.fs = c.fs.CrashStrict()
+		was := c.fs
+		c.fs = was.CrashStrict()
 		closeBroker(t, old)
+		wantCleanAt(t, what+", closed", was, c.now)
 	}
 }
 
@@ -319,6 +326,174 @@ func atEveryCall(t *testing.T, fault faultfs.Fault, check func(n int, k *holder)
 	}
 }
 
+// What could not be put together is left alone for a while, like everything else.
+func TestRewriteSmallPauses(t *testing.T) {
+	k := newHolder()
+	if err := k.do(k.open, k.configure); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	q, small := k.b.queue(DefaultTenant, "q"), &watched{partition: 1}
+	s := partlog.Aged{SegmentInfo: partlog.SegmentInfo{ID: 2, Queue: q.number, Length: 100, Sealed: true, Replaces: []uint32{1}}}
+	now := k.b.clock.stamp()
+	look := counting{b: k.b, left: countLimit}
+	if look.at(q, &s, small, now); len(look.found) != 1 {
+		t.Fatalf("found %v", look.found)
+	}
+	k.b.noteUnwritten(look.found, faultfs.ENOSPC)
+	q.aging.loose.Store(false)
+	if look.at(q, &s, small, now); len(look.found) != 1 || !q.aging.loose.Load() {
+		t.Errorf("it is tried again at once, or never")
+	}
+	if look.at(q, &s, small, now+2*maxPauseMs); len(look.found) != 2 {
+		t.Errorf("it is not tried again")
+	}
+}
+
+// The oldest dead letter holds the start of its partition. What is removed behind it is given
+// back all the same, in a queue where nothing else is ever dropped, and after a restart.
+func TestRewriteBehindOldestLetter(t *testing.T) {
+	for name, restart := range map[string]bool{"running": false, "restart": true} {
+		t.Run(name, func(t *testing.T) {
+			k := newHolder()
+			if err := errors.Join(k.open(), k.pushTo("d", "l", "l0", 400), k.bury("stays", "l0")); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { closeBroker(t, k.b) }()
+			k.letters["l0"] = true
+			for i := range 10 {
+				id := fmt.Sprint("l", i)
+				if err := errors.Join(k.bury("gone", id), k.pushTo("d", "l", fmt.Sprint("l", i+1), 400), k.checkpoint()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := k.do(k.cycle, k.cycle); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.b.PurgeDeadLetters(DefaultTenant, "d", "gone"); err != nil {
+				t.Fatal(err)
+			}
+			if restart {
+				closeBroker(t, k.b)
+				k.fs = k.fs.CrashStrict()
+				if err := k.open(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := k.do(k.cycle, k.cycle, k.checkpoint); err != nil {
+				t.Fatal(err)
+			}
+			if s := k.b.Stats(); s.RewrittenSegments != 1 || s.ReclaimedBytes < 3000 {
+				t.Errorf("stats %+v", s)
+			}
+			k.check(t, "end")
+		})
+	}
+}
+
+// A copy is not what fills the disk, or pushes would be refused for it. Where they are
+// refused already it is made of what is reserved.
+func TestRewriteLeavesRoom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		high  int
+		total int64
+		free  func(unfiled int64) int64 // the least at which pushes are taken
+	}{
+		"reserve":         {100, 1 << 40, func(unfiled int64) int64 { return maxReserve + unfiled + 2 }},
+		"high-water mark": {85, 2000 << 20, func(int64) int64 { return 300<<20 + 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newHolder()
+			k.high = tc.high
+			if err := errors.Join(k.open(), k.prelude()); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { closeBroker(t, k.b) }()
+			k.fs.SetFree(tc.free(k.b.journal.Unfiled()), tc.total)
+			k.b.checkSpace()
+			if !k.b.hasSpace() {
+				t.Fatal("pushes are refused")
+			}
+			if err := k.do(k.cycle, k.cycle, k.cycle); err != nil {
+				t.Fatal(err)
+			}
+			if n := k.b.Stats().RewrittenSegments; n != 0 {
+				t.Errorf("%d segments are rewritten to where pushes are refused", n)
+			}
+			k.fs.SetFree(tc.free(k.b.journal.Unfiled())-10, tc.total)
+			k.b.checkSpace()
+			if k.b.hasSpace() {
+				t.Fatal("pushes are not refused")
+			}
+			if err := k.do(k.cycle, k.cycle, k.cycle); err != nil {
+				t.Fatal(err)
+			}
+			if n := k.b.Stats().RewrittenSegments; n == 0 {
+				t.Error("no segments are rewritten while pushes are refused")
+			}
+		})
+	}
+}
+
+// A disk that becomes full beside a rewrite ends it, and leaves nothing of it. When there is
+// room again it is made.
+func TestRewriteEndsWhenFull(t *testing.T) {
+	k := newHolder()
+	k.segment = 16 << 20
+	if err := k.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	rng := rand.New(rand.NewPCG(1, 1))
+	large := func(partition string) error {
+		b := make([]byte, 200<<10)
+		for i := range b {
+			b[i] = "0123456789abcdef"[rng.IntN(16)]
+		}
+		return k.pushTo("q", partition, fmt.Sprint("l", rng.Uint64()), 0, string(b))
+	}
+	err := k.configure()
+	for i := range 12 {
+		err = errors.Join(err, large(fmt.Sprint("slow", i)))
+		for j := range 2 {
+			done := fmt.Sprint("done", i, j)
+			pushErr := large(done)
+			_, popErr := k.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Partition: done, Pinned: true, Group: "g", Batch: 1, AutoAck: true})
+			err = errors.Join(err, pushErr, popErr)
+		}
+	}
+	if err = errors.Join(err, k.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	files := func() (names []string) {
+		names, err := k.fs.List("data/segments")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	before := files()
+	k.fs.Observe(func(kind faultfs.Kinds, name string) {
+		if kind == faultfs.Sync && strings.HasSuffix(name, ".seg") {
+			k.fs.SetFree(minReserve, 1<<30)
+		}
+	})
+	if err := k.do(k.cycle, k.cycle, k.cycle); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(); !slices.Equal(got, before) || k.b.Stats().RewrittenSegments != 0 {
+		t.Fatalf("files %v, were %v; %+v", got, before, k.b.Stats())
+	}
+	k.fs.Observe(nil)
+	k.fs.SetFree(1<<30, 1<<30)
+	if err := k.do(k.cycle, k.cycle, k.cycle); err != nil {
+		t.Fatal(err)
+	}
+	if k.b.Stats().RewrittenSegments == 0 {
+		t.Error("nothing is rewritten where there is room")
+	}
+}
+
 // Pushes, pops, lists, checkpoints and deletions beside segments that are rewritten all the
 // time: what nobody takes is read whole by everybody who looks.
 func TestRewriteBesideEverything(t *testing.T) {
@@ -327,7 +502,7 @@ func TestRewriteBesideEverything(t *testing.T) {
 	var err error
 	k.b, err = Open(Options{
 		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: time.Millisecond, SegmentBytes: holderSegment,
-		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		Now:             k.now,
 		CheckpointBytes: 1, DiskHighPercent: 100,
 	})
 	if err != nil {

@@ -3,8 +3,10 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -113,15 +115,53 @@ func TestPackedBatchNeedsRoom(t *testing.T) {
 	}
 }
 
-// What a try has taken that found nothing goes back while the pop waits.
-func TestParkedPopHoldsNoRoom(t *testing.T) {
-	p := &popper{req: &PopRequest{Room: &testRoom{left: 1 << 20}}}
-	p.clearRoom()
-	if !p.take(100_000, true) {
-		t.Fatal("refused")
+// seekingRoom moves the group to the end while the pop that takes is reading.
+type seekingRoom struct {
+	testRoom
+	seek  func()
+	tookC chan struct{}
+}
+
+func (r *seekingRoom) Take(n int64, first bool) bool {
+	if r.asked == 0 {
+		r.seek()
+		defer close(r.tookC)
 	}
-	p.clearRoom()
-	if room := p.req.Room.(*testRoom); room.left != 1<<20 || p.room != FreeRoom {
-		t.Errorf("left %d, %d free", room.left, p.room)
+	return r.testRoom.Take(n, first)
+}
+
+// What a try has taken that then finds nothing goes back before the pop waits on.
+func TestParkedPopHoldsNoRoom(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	fillRoom(t, b, 1, 1)
+	if ids, _ := popAll(t, b, PopRequest{Group: "g", AutoAck: true, Batch: 1}); len(ids) != 1 {
+		t.Fatalf("popped %v", ids)
+	}
+	room := &seekingRoom{testRoom: testRoom{left: 1 << 20}, tookC: make(chan struct{})}
+	room.seek = func() {
+		if err := b.SeekPartition(DefaultTenant, "g", "q", "0", SeekTarget{ToEnd: true}); err != nil {
+			t.Error(err)
+		}
+	}
+	req := &PopRequest{Tenant: DefaultTenant, Queue: "q", Group: "g", Wait: time.Minute, Room: room}
+	popped := make(chan *PopResult)
+	go func() {
+		res, err := b.Pop(req)
+		if err != nil {
+			t.Error(err)
+		}
+		popped <- res
+	}()
+	for b.Parked() == 0 {
+		runtime.Gosched()
+	}
+	item := PushItem{Queue: []byte("q"), Partition: []byte("0"), Payload: []byte(`"` + strings.Repeat("x", 100_000) + `"`)}
+	if err := b.Push(DefaultTenant, []PushItem{item}, nil, make([]PushResult, 1)); err != nil {
+		t.Fatal(err)
+	}
+	<-room.tookC
+	b.StopWaiting()
+	if res := <-popped; res == nil || len(res.Parts) > 0 || room.left != 1<<20 {
+		t.Errorf("got %+v, %d bytes of room are taken", res, room.taken)
 	}
 }

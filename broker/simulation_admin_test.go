@@ -265,6 +265,17 @@ func (c *simClient) pushMaintenance(s *simState) *simOp {
 	return op
 }
 
+// drain moves a batch of the spool, while push maintenance holds the drain itself back.
+func (c *simClient) drain(s *simState) *simOp {
+	if !s.diverting() {
+		return nil
+	}
+	return &simOp{
+		name: "drain", durable: true, drains: true, lines: simUnit("queue ", "partition ", "spool "),
+		run: func(b *Broker) (string, error) { return "", (&spooler{b: b}).drainOne() },
+	}
+}
+
 func (c *simClient) popMaintenance(s *simState) *simOp {
 	on := !strings.HasSuffix(s.lines[simKey{"switches", ""}], "pop true")
 	return &simOp{

@@ -93,6 +93,7 @@ var simWeights = []struct {
 	{6, (*simClient).advance},
 	{3, (*simClient).rest},
 	{3, (*simClient).pushMaintenance},
+	{3, (*simClient).drain},
 	{1, (*simClient).popMaintenance},
 	{4, (*simClient).replay},
 	{2, (*simClient).removeLetters},

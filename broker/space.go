@@ -68,16 +68,13 @@ func (b *Broker) checkSpace() {
 	}
 	was := s.full.Load()
 	high, spare := int64(b.o.DiskHighPercent), int64(0)
-	reserve := max(minReserve, min(total/16, maxReserve))
 	if was {
 		high--
-		spare = reserve / 4
+		spare = reserveOf(total) / 4
 	}
-	// What is pushed is written twice: to the journal, and to a segment before the
-	// journal lets go of it.
-	room := (free - unfiled - reserve) / 2
+	room := roomLeft(free, total, unfiled)
 	tight := room <= spare
-	full := tight || (free < enoughFree && (total-free)*100 >= total*high)
+	full := tight || isHigh(free, total, high)
 	s.mark.Store(mark)
 	s.room.Store(room)
 	s.full.Store(full)
@@ -93,4 +90,17 @@ func (b *Broker) checkSpace() {
 	}
 	event.Bool("full", full).Int64("free_bytes", free).Int64("total_bytes", total).Int64("unfiled_bytes", unfiled).
 		Int("high_percent", b.o.DiskHighPercent).Str("path", b.o.Dir).Msg("disk space")
+}
+
+func reserveOf(total int64) int64 { return max(minReserve, min(total/16, maxReserve)) }
+
+// roomLeft is how much more may be pushed. That is written twice: to the journal, and to a
+// segment before the journal lets go of it.
+func roomLeft(free, total, unfiled int64) int64 {
+	return (free - unfiled - reserveOf(total)) / 2
+}
+
+// isHigh reports whether a disk is used up to a percentage.
+func isHigh(free, total, percent int64) bool {
+	return free < enoughFree && (total-free)*100 >= total*percent
 }

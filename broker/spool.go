@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 
 	"github.com/google/uuid"
-
-	"github.com/skepmq/skep/segment"
 )
 
 // The spool is a queue of one partition, of a tenant that no request can name. What is
@@ -134,16 +132,6 @@ func spoolBytes(items []PushItem, sub []byte) (n int) {
 			len(it.Queue) + len(it.Partition) + len(it.TransactionID) + len(sub) + len(it.Payload)
 	}
 	return n
-}
-
-// indexKey returns what the index of transaction ids knows a message by; nil: nothing. A
-// minted id that was announced before its message was stored does not tell the offset, so
-// it is there as if the producer had chosen it.
-func indexKey(m *segment.Message) []byte {
-	if m.TransactionID == nil && m.ID != (uuid.UUID{}) {
-		return appendUUID(nil, m.ID)
-	}
-	return m.TransactionID
 }
 
 // announcedOffset finds the message whose minted transaction id was announced before it

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -70,4 +71,76 @@ func ackOne(k *holder, pop func(*holder, string, bool) (*PopResult, error)) erro
 	return k.b.Acknowledge(DefaultTenant, "slow", []Ack{{
 		TransactionID: "a", PartitionID: res.Parts[0].PartitionID.String(), LeaseID: res.LeaseID.String(), Status: AckCompleted,
 	}}, results)
+}
+
+// A group that has not been in a partition, and begins behind what all others have done,
+// loses nothing when that is dropped. Where it begins only the index knows.
+func TestCompletedIsNotUnread(t *testing.T) {
+	k := newHolder()
+	if err := k.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	since := ""
+	pop := func(group, partition string) func() error {
+		return func() error {
+			res, err := k.b.Pop(&PopRequest{
+				Tenant: DefaultTenant, Queue: "q", Partition: partition, Pinned: partition != "", Group: group, Batch: 1, AutoAck: true, SubscriptionFrom: since,
+			})
+			if err == nil && len(res.Parts) == 0 {
+				err = errors.New("nothing for " + group)
+			}
+			return err
+		}
+	}
+	later := func() error { k.ahead.Add(int64(time.Hour)); return nil }
+	err := k.do(k.configure, k.hold("first", "o"), k.hold("p", "a"), pop("fast", "p"), later)
+	since = k.b.clock.now().UTC().Format(time.RFC3339Nano)
+	if err == nil {
+		err = k.do(later, k.hold("p", "b"), k.hold("first", "o2"), pop("late", ""), k.checkpoint, k.cycle)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, "after a cycle", k.b); slices.Contains(got, "a") || !slices.Contains(got, "b") {
+		t.Fatalf("%v is left", got)
+	}
+	groups, err := k.b.Groups(DefaultTenant)
+	if err != nil || len(groups) != 2 {
+		t.Fatalf("%v, %v", groups, err)
+	}
+	for _, g := range groups {
+		if g.EvictedUnread != 0 {
+			t.Errorf("%s has lost %d", g.Name, g.EvictedUnread)
+		}
+	}
+}
+
+// A partition that a group held when the rules were turned off is looked at once, not twice,
+// when they are on again, whatever the group did in between.
+func TestRulesOffAndOn(t *testing.T) {
+	k := newHolder()
+	if err := k.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	take := func() error {
+		_, err := k.b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Partition: "p", Pinned: true, Group: "g", Batch: 1, AutoAck: true})
+		return err
+	}
+	off := func() error {
+		_, err := k.b.Configure(DefaultTenant, "q", func(o QueueOptions, _ bool) (QueueOptions, error) {
+			o.RetentionEnabled = false
+			return o, nil
+		})
+		return err
+	}
+	err := k.do(k.configure, k.hold("p", "a"), take, k.hold("p", "b"), k.hold("p", "c"), k.cycle, k.cycle,
+		off, k.cycle, take, k.configure, k.cycle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(k.b.queue(DefaultTenant, "q").aging.due); n != 1 {
+		t.Errorf("the partition is due %d times", n)
+	}
 }

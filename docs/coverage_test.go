@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write coverage.md anew")
+var update = flag.Bool("update", false, "write coverage.md and the settings of configuration.md anew")
 
 // Scenarios are T-01 to T-50, reports P-01 to P-28.
 const (

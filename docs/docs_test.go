@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/skepmq/skep/cmd/skep/config"
 )
 
 // root is the directory of the module.
@@ -75,13 +77,28 @@ func wantSame(t *testing.T, what string, source, page []string) {
 	}
 }
 
+// TestSettings compares the table of settings with the one that the broker reads.
+func TestSettings(t *testing.T) {
+	const begin, end = "<!-- settings: go test ./docs -update -->\n", "<!-- end of settings -->\n"
+	page := read(t, "docs", "configuration.md")
+	before, rest, ok := strings.Cut(page, begin)
+	table, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatal("configuration.md has no place for the table of settings")
+	}
+	if table == config.Markdown() {
+		return
+	}
+	if !*update {
+		t.Fatal("the settings in configuration.md are not what the source says: go test ./docs -update")
+	}
+	if err := os.WriteFile("configuration.md", []byte(before+begin+config.Markdown()+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestVariables(t *testing.T) {
 	page := read(t, "docs", "configuration.md")
-	wantSame(t, "variable", firsts(read(t, "cmd", "skep", "config.go"), `\{"([A-Z][A-Z0-9_]*)", `),
-		firsts(section(t, page, "Environment of skep serve"), "(?m)^\\| `([A-Z0-9_]+)` \\|"))
-	wantSame(t, "flag", firsts(read(t, "cmd", "skep", "serve.go"), `Var\(&\w+, "([a-z-]+)"`),
-		firsts(section(t, page, "Flags of skep serve"), "(?m)^\\| `--([a-z-]+)` \\|"))
-
 	clients := section(t, page, "Environment of skep push and skep consume")
 	wantSame(t, "variable", firsts(read(t, "cmd", "skep", "connect.go"), `Getenv\("([A-Z_]+)"\)`),
 		firsts(clients, "(?m)^\\| `([A-Z_]+)` \\|"))

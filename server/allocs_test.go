@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/skepmq/skep/broker"
 )
@@ -21,9 +24,9 @@ type loop struct {
 	answer  []byte
 }
 
-func newLoop(t testing.TB, f *fake, request string) *loop {
+func newLoop(t testing.TB, f *fake, opts Options, request string) *loop {
 	ln := newMemoryListener()
-	start(t, ln, f, Options{})
+	start(t, ln, f, opts)
 	c, err := ln.Dial()
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +94,7 @@ func TestAllocations(t *testing.T) {
 	f := newFake()
 	for _, tt := range hotRequests(f) {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLoop(t, f, tt.request)
+			l := newLoop(t, f, Options{}, tt.request)
 			// Both ends of the connection are counted. A collection may empty the pools,
 			// so a fraction is not a leak.
 			got := testing.AllocsPerRun(2000, func() { l.once(t) })
@@ -102,11 +105,50 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// guarded returns options that ask for everything there is, and a request that has it.
+func guarded(t testing.TB, request string) (Options, string) {
+	key, _ := tokenKey()
+	opts := withAuth(t)
+	opts.AllowedHosts = []string{}
+	token := tokenOf(t, jwt.SigningMethodRS256, key, "role", "read-write", "exp", time.Now().Unix()+3600)
+	return opts, strings.Replace(request, "Host: x\r\n", "Host: 127.0.0.1:6632\r\nAuthorization: Bearer "+token+"\r\n", 1)
+}
+
+// A token that is known costs no allocation either.
+func TestAllocationsWithToken(t *testing.T) {
+	f := newFake()
+	for _, tt := range hotRequests(f) {
+		opts, request := guarded(t, tt.request)
+		l := newLoop(t, f, opts, request)
+		if got := testing.AllocsPerRun(1000, func() { l.once(t) }); got > tt.allocs {
+			t.Errorf("%s: %v allocations a request, want at most %v", tt.name, got, tt.allocs)
+		}
+	}
+}
+
+func BenchmarkRequestWithToken(b *testing.B) {
+	f := newFake()
+	push := hotRequests(f)[0].request
+	opts, request := guarded(b, push)
+	for _, bb := range []struct {
+		name, request string
+		opts          Options
+	}{{"token=no", push, Options{}}, {"token=RS256", request, opts}} {
+		b.Run(bb.name, func(b *testing.B) {
+			l := newLoop(b, f, bb.opts, bb.request)
+			b.ReportAllocs()
+			for b.Loop() {
+				l.once(b)
+			}
+		})
+	}
+}
+
 func BenchmarkRequest(b *testing.B) {
 	f := newFake()
 	for _, bb := range hotRequests(f) {
 		b.Run(bb.name, func(b *testing.B) {
-			l := newLoop(b, f, bb.request)
+			l := newLoop(b, f, Options{}, bb.request)
 			b.SetBytes(int64(len(bb.request)))
 			b.ReportAllocs()
 			for b.Loop() {

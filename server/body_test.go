@@ -161,6 +161,29 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
+// Nobody reads the body of a pop, also not before it waits.
+func TestBodyOfPop(t *testing.T) {
+	f := newFake()
+	parked := make(chan *broker.PopRequest, 1)
+	f.popFn = f.park(parked)
+	addr, _ := startTCP(t, f, Options{ReadTimeout: time.Minute})
+	for name, part := range map[string]string{
+		"endless": "Transfer-Encoding: chunked\r\n\r\n4000000\r\n{",
+		"large":   "Content-Length: 1000000\r\n\r\n" + strings.Repeat(" ", readAhead),
+		"short":   "Content-Length: 2\r\n\r\n{}",
+		"empty":   "Content-Length: 0\r\n\r\n",
+	} {
+		c := dial(t, addr)
+		c.send("GET /api/v1/pop/queue/q?wait=true HTTP/1.1\r\nHost: x\r\n" + part)
+		select {
+		case <-parked:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: not asked for messages", name)
+		}
+	}
+	f.StopWaiting()
+}
+
 func heapInUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -23,9 +23,10 @@ const (
 // conn is a client's connection. fasthttp reads and writes it from one goroutine;
 // Alive may be asked from any, and Close may come from Shutdown.
 type conn struct {
-	net.Conn
-	server *Server
-	raw    syscall.RawConn // nil: not a socket, alive until closed
+	net.Conn // speaks TLS, if the server does
+	server   *Server
+	socket   net.Conn        // below Conn, or the same
+	raw      syscall.RawConn // of socket; nil: not a socket, alive until closed
 
 	alive func() bool   // isAlive, bound once: a pop passes it on
 	peek  func(uintptr) // peekSocket, bound once
@@ -79,7 +80,27 @@ func (c *conn) isAlive() bool {
 	return c.peeked
 }
 
-func (c *conn) peekSocket(fd uintptr) { c.peeked = socketOpen(int(fd)) }
+func (c *conn) peekSocket(fd uintptr) {
+	// A TLS client says that it hangs up before it does, perhaps long before.
+	c.peeked = socketOpen(int(fd), c.Conn != c.socket)
+}
+
+const (
+	recordAlert     = 21 // of TLS up to 1.2
+	recordData      = 23 // of TLS 1.3, whatever is inside
+	closeNotifySize = 19 // of that record: an alert of 2 bytes, its type, a tag of 16
+)
+
+// closeNotify reports whether waiting bytes of a TLS client begin with the record that ends
+// its sending. In TLS 1.3 only the length tells: requests are longer, key updates too. Where
+// it is hidden behind other records, it shows when they have been read.
+func closeNotify(b []byte) bool {
+	const head = 5
+	if len(b) < head {
+		return false
+	}
+	return b[0] == recordAlert || b[0] == recordData && int(b[3])<<8|int(b[4]) == closeNotifySize
+}
 
 // owe notes that the answer being written carries a lease.
 func (c *conn) owe(lease uuid.UUID) {
@@ -156,8 +177,9 @@ func (c *conn) Read(p []byte) (int, error) {
 // comes: the write buffer of a connection is small, and without this each answer that
 // exceeds it would leave in two packets.
 func (c *conn) Write(p []byte) (int, error) {
-	if c.hold {
-		c.hold = false
+	hold := c.hold && c.held == nil // of a pipeline a piece of the answer before may still be here
+	c.hold = false
+	if hold {
 		c.held = getBuffer(len(p))
 		c.held.b = append(c.held.b[:0], p...)
 		return len(p), nil
@@ -252,6 +274,6 @@ func (s *connSet) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		_ = c.Conn.Close()
+		_ = c.socket.Close() // without the last words of TLS, which could block
 	}
 }

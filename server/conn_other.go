@@ -3,4 +3,4 @@
 package server
 
 // socketOpen cannot look here: every open connection counts as alive.
-func socketOpen(int) bool { return true }
+func socketOpen(int, bool) bool { return true }

@@ -124,6 +124,32 @@ func TestLongAnswerIsOneWrite(t *testing.T) {
 	}
 }
 
+// The answers of a pipeline pass through the write buffer together, in pieces that begin
+// and end anywhere in them.
+func TestLongAnswersOfPipeline(t *testing.T) {
+	const requests = 4
+	for n := 0; n < 2*writeBufferBytes; n += 37 {
+		f := newFake()
+		f.messages[testID(2)] = []broker.Message{{ID: testID(3), Payload: bytes.Repeat([]byte("1"), n)}}
+		f.popFn = func(*broker.PopRequest) (*broker.PopResult, error) {
+			return &broker.PopResult{Parts: []broker.PopPart{{PartitionID: testID(2)}}}, nil
+		}
+		addr, _ := startTCP(t, f, Options{})
+		c := dial(t, addr)
+		c.send(strings.Repeat(get("/api/v1/pop/queue/q"), requests))
+		var first string
+		for i := range requests {
+			head, body := c.response()
+			if first == "" {
+				first = body
+			}
+			if !strings.HasPrefix(head, "HTTP/1.1 200") || body != first || !strings.HasSuffix(body, "}") {
+				t.Fatalf("payload of %d bytes, answer %d: got %q %q", n, i, head, body)
+			}
+		}
+	}
+}
+
 type recordingConn struct {
 	net.Conn
 	writes []string

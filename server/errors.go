@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server/auth"
 	"github.com/skepmq/skep/server/codec"
 )
 
@@ -20,6 +21,13 @@ const (
 	recovering       = `{"error":"recovering","code":"recovering"}`
 )
 
+// Why a request may not have what it asks for.
+var (
+	errForbidden   = errors.New("server: the roles of the token do not open this")
+	errForeignSite = errors.New("server: sent by a page of another site")
+	errForeignHost = errors.New("server: not a name of this server")
+)
+
 // failures is the one place where an error becomes a status and a body. Routes whose
 // answer to an error has a shape of its own look for that error before they come here.
 var failures = [...]struct {
@@ -27,6 +35,23 @@ var failures = [...]struct {
 	status int
 	body   string
 }{
+	{auth.ErrNoToken, fasthttp.StatusUnauthorized, `{"error":"Authentication required"}`},
+	{auth.ErrMalformed, fasthttp.StatusUnauthorized, `{"error":"Bad token header"}`},
+	{auth.ErrAlgorithm, fasthttp.StatusUnauthorized, `{"error":"Unsupported token algorithm"}`},
+	{auth.ErrSignature, fasthttp.StatusUnauthorized, `{"error":"Invalid token signature"}`},
+	{auth.ErrExpired, fasthttp.StatusUnauthorized, `{"error":"Token has expired"}`},
+	{auth.ErrNotYetValid, fasthttp.StatusUnauthorized, `{"error":"Token not yet valid"}`},
+	{auth.ErrIssuedLater, fasthttp.StatusUnauthorized, `{"error":"Token issued in the future"}`},
+	{auth.ErrIssuer, fasthttp.StatusUnauthorized, `{"error":"Invalid token issuer"}`},
+	{auth.ErrAudience, fasthttp.StatusUnauthorized, `{"error":"Invalid token audience"}`},
+	{auth.ErrUnknownKey, fasthttp.StatusUnauthorized, `{"error":"Unknown key ID"}`},
+	{auth.ErrNoSecret, fasthttp.StatusInternalServerError, `{"error":"HS secret not configured"}`},
+	{auth.ErrNotRSAKey, fasthttp.StatusInternalServerError, `{"error":"invalid RSA public key PEM"}`},
+	{auth.ErrNotEdKey, fasthttp.StatusInternalServerError, `{"error":"invalid Ed public key PEM"}`},
+	{errForbidden, fasthttp.StatusForbidden, `{"error":"Insufficient permissions"}`},
+	{errForeignSite, fasthttp.StatusForbidden, `{"error":"requests of other sites are refused","code":"cross_site"}`},
+	{errForeignHost, fasthttp.StatusForbidden, `{"error":"unknown host name; see --allowed-hosts","code":"unknown_host"}`},
+
 	{broker.ErrStorageFull, fasthttp.StatusInsufficientStorage, `{"error":"storage is full","code":"storage_full"}`},
 	{broker.ErrStorageFailed, fasthttp.StatusServiceUnavailable, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed"}`},
 	{broker.ErrClosed, fasthttp.StatusServiceUnavailable, `{"error":"the broker is stopping","code":"stopping"}`},

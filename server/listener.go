@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -45,7 +46,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			time.Sleep(acceptPause)
 		case l.server.conns.count() >= l.server.opts.MaxConns:
 			l.complain(errTooManyConns)
-			refuse(nc)
+			l.refuse(nc)
 		default:
 			return l.wrap(nc)
 		}
@@ -71,16 +72,20 @@ func (l *listener) complain(err error) {
 	}
 }
 
-// refuse says why and closes. It does not linger: that would hold up all other clients.
-func refuse(nc net.Conn) {
-	if nc.SetWriteDeadline(time.Now().Add(refusalTime)) == nil {
+// refuse says why and closes. It does not linger: that would hold up all other clients. So
+// would a handshake, and without one a TLS client understands nothing.
+func (l *listener) refuse(nc net.Conn) {
+	if l.server.opts.TLS == nil && nc.SetWriteDeadline(time.Now().Add(refusalTime)) == nil {
 		_, _ = nc.Write(refusal) // a courtesy
 	}
 	_ = nc.Close()
 }
 
 func (l *listener) wrap(nc net.Conn) (net.Conn, error) {
-	c := &conn{Conn: nc, server: l.server}
+	c := &conn{Conn: nc, socket: nc, server: l.server}
+	if config := l.server.opts.TLS; config != nil {
+		c.Conn = tls.Server(nc, config) // the first read shakes hands, within its deadline
+	}
 	c.alive = c.isAlive
 	c.peek = c.peekSocket
 	if sc, ok := nc.(syscall.Conn); ok {

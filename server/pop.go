@@ -80,8 +80,12 @@ func popBytes(result *broker.PopResult) int {
 }
 
 // shed frees what a parked poll would keep for the length of its wait: fasthttp keeps
-// room with each connection for bodies like those of its earlier requests.
+// room with each connection for bodies like those of its earlier requests. A body that has
+// not been read stays where it is: fasthttp would read all of it first.
 func (r *request) shed() {
+	if r.ctx.Request.BodyStream() != nil && r.ctx.Request.Header.ContentLength() != 0 {
+		return
+	}
 	room := r.ctx.Request.SwapBody(nil)
 	if cap(room) <= firstBuffer {
 		r.ctx.Request.SwapBody(room)

@@ -54,7 +54,7 @@ func (r *request) push() {
 		return
 	}
 	if len(p.items) > 0 {
-		if err := r.broker.Push(r.tenant, p.items, nil, p.results); err != nil {
+		if err := r.broker.Push(r.tenant, p.items, r.sub, p.results); err != nil {
 			r.fail(err)
 			return
 		}

@@ -28,6 +28,7 @@ type request struct {
 	conn   *conn
 	broker Broker
 	tenant broker.Tenant
+	sub    []byte // who sent it, by the token; nil: nobody knows
 
 	params [maxParams][]byte // path parameters, decoded; borrowed
 	values codec.Values      // of the query; borrowed
@@ -92,6 +93,9 @@ func (r *request) send(status int, b []byte) {
 	response.SetBodyRaw(b)
 	if status == fasthttp.StatusServiceUnavailable {
 		response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	if status == fasthttp.StatusUnauthorized {
+		response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
 	}
 	r.conn.lend(r.out, r.ctx.IsHead())
 	r.out = nil

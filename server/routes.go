@@ -10,17 +10,6 @@ import (
 	"github.com/skepmq/skep/server/codec"
 )
 
-// access says whose token opens a route: a set of roles, not a ladder.
-type access uint8
-
-const (
-	public    access = iota // everyone
-	readOnly                // read-only, read-write, admin
-	writeOnly               // write-only, read-write, admin
-	readWrite               // read-write, admin
-	adminOnly               // admin
-)
-
 // route is one line of the table. Segments of the pattern that begin with ':' are
 // parameters.
 type route struct {
@@ -207,6 +196,8 @@ func (r *request) route() func(*request) {
 	p := splitPath(r.ctx.URI().PathOriginal())
 	found, allowed := find(r.ctx.Method(), &p)
 	switch {
+	case !r.admit(found, &p):
+		r.abandonBody()
 	case found == nil:
 		r.abandonBody()
 		r.unrouted(allowed, &p)

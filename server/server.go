@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"iter"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server/auth"
 )
 
 // Defaults of Options.
@@ -97,6 +99,14 @@ type Options struct {
 	// MaxConns is how many connections are served at once; another is answered 503.
 	MaxConns int
 
+	// Auth verifies tokens; nil: every route is open.
+	Auth *auth.Verifier
+	// AllowedHosts are the host names beside those of the loopback that requests may
+	// name; nil: any name. See checkSite.
+	AllowedHosts []string
+	// TLS makes the server speak TLS; nil: it does not.
+	TLS *tls.Config
+
 	// PopTimeout is how long a pop with wait=true waits that names no timeout.
 	PopTimeout time.Duration
 	// DefaultSubscriptionMode is the mode of a pop that names none: "all" or "new".
@@ -152,6 +162,7 @@ type Server struct {
 	ln   net.Listener // of Serve; nil before
 
 	conns connSet
+	hosts hostNames
 
 	bodyPatience time.Duration // shorter in tests
 
@@ -163,7 +174,7 @@ type Server struct {
 func New(opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, log: opts.Logger,
+		opts: opts, log: opts.Logger, hosts: newHostNames(opts.AllowedHosts),
 		bodies:       newBudget(opts.InFlightBytes-opts.InFlightBytes/4, opts.MaxBodyBytes),
 		smallBodies:  newBudget(opts.InFlightBytes/4, opts.InFlightBytes/16),
 		answers:      newBudget(opts.AnswerBytes, answerReserve),

@@ -27,6 +27,7 @@ func (x *transactionScratch) release() {
 	clear(x.in.Acks)
 	clear(x.in.Groups)
 	clear(x.in.Leases)
+	x.in.Sub = nil
 	if large {
 		x.in = broker.Transaction{}
 	}
@@ -64,6 +65,7 @@ func (r *request) transact() {
 		r.sendRollback(fasthttp.StatusBadRequest, id, badRequest, "bad body: "+tooLong+nameTooLong)
 		return
 	}
+	x.in.Sub = r.sub
 	result, err := r.broker.Transact(r.tenant, &x.in)
 	if err != nil {
 		r.fail(err)

@@ -3,6 +3,7 @@
 // serve runs a broker. push and consume move messages between a broker and the
 // standard streams, for scripts and for people; they use the same client as any Go
 // program. verify checks the data directory of a stopped broker, and repair repairs it.
+// config prints what serve is configured with, health asks whether it is healthy, and
 // version tells what was built.
 //
 // Results go to standard output and nothing else does. Errors, one summary line and,

@@ -8,6 +8,7 @@ import (
 
 func TestMemoryLimit(t *testing.T) {
 	const v1, v2 = "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"
+	const own = "/proc/self/cgroup"
 	for name, tt := range map[string]struct {
 		files map[string]string
 		want  int64
@@ -16,6 +17,10 @@ func TestMemoryLimit(t *testing.T) {
 		"machine":       {map[string]string{"/proc/meminfo": "MemTotal:       24038132 kB\nMemFree: 1 kB\n"}, 24038132 << 10},
 		"container":     {map[string]string{"/proc/meminfo": "MemTotal: 24038132 kB\n", v2: "536870912\n"}, 512 << 20},
 		"no container":  {map[string]string{"/proc/meminfo": "MemTotal: 1024 kB\n", v2: "max\n"}, 1 << 20},
+		"unit":          {map[string]string{"/proc/meminfo": "MemTotal: 24038132 kB\n", own: "0::/system.slice/skep.service\n", "/sys/fs/cgroup/system.slice/skep.service/memory.max": "1073741824\n"}, 1 << 30},
+		"slice":         {map[string]string{own: "1:name=x:/\n0::/system.slice/skep.service\n", "/sys/fs/cgroup/system.slice/skep.service/memory.max": "max\n", "/sys/fs/cgroup/system.slice/memory.max": "2147483648\n"}, 2 << 30},
+		"root group":    {map[string]string{own: "0::/\n", v2: "4194304\n"}, 4 << 20},
+		"outside":       {map[string]string{own: "0::/../../other\n", v2: "4194304\n"}, 4 << 20},
 		"old container": {map[string]string{"/proc/meminfo": "MemTotal: 1024 kB\n", v1: "9223372036854771712\n"}, 1 << 20},
 	} {
 		read := func(path string) ([]byte, error) {

@@ -1,5 +1,11 @@
 package main
 
+import (
+	"github.com/rs/zerolog"
+
+	"github.com/skepmq/skep/cmd/skep/config"
+)
+
 // storageFiles is how many open files are left to storage: 256 segments for readers, as many
 // again for more readers at once and for checkpoints, and some for the logs.
 const storageFiles = 600
@@ -19,4 +25,13 @@ func connsWithin(limit uint64, want int) int {
 		return want
 	}
 	return int(room)
+}
+
+// limitConns fits the number of connections into the limit of open files.
+func limitConns(c *config.Config, logger *zerolog.Logger) {
+	want, limit := c.Server.MaxConns, openFileLimit()
+	if c.Server.MaxConns = connsWithin(limit, want); c.Server.MaxConns < want {
+		logger.Info().Int("max_conns", c.Server.MaxConns).Uint64("open_files", limit).
+			Msg("the limit of open files bounds the connections")
+	}
 }

@@ -46,10 +46,10 @@ func TestRepair(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 0 || !r.Clean() {
 		t.Errorf("again, as JSON: %d %s %v", status, out, err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "offsets")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "catalog")); err != nil {
 		t.Fatal(err)
 	}
 	if status, out, _ := command("repair", "--yes", dir); status != 1 || !strings.Contains(out, "NOT clean") {
-		t.Errorf("without offsets: %d %s", status, out)
+		t.Errorf("without a catalogue: %d %s", status, out)
 	}
 }

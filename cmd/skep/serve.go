@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/cmd/skep/config"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 )
@@ -27,26 +28,19 @@ import (
 const stopTimeout = 20 * time.Second
 
 func newServeCommand() *cobra.Command {
-	var dataDir, listen, pprofAddr string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker",
 		Long: `Run the broker until SIGTERM or SIGINT.
 
-Flags win over the environment; docs/configuration.md lists every variable.`,
+Flags win over the environment. skep config prints what is in force, and from where;
+docs/configuration.md lists every variable.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := configFromEnv(os.LookupEnv)
+			c, err := config.Load(cmd.Flags(), os.Environ())
 			if err != nil {
-				return usageError{err}
+				return err
 			}
-			if dataDir != "" {
-				c.dataDir = dataDir
-			}
-			if listen != "" {
-				c.listen = listen
-			}
-			c.pprof = pprofAddr
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal kills, also during recovery
@@ -54,9 +48,7 @@ Flags win over the environment; docs/configuration.md lists every variable.`,
 			return serve(ctx, c, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of everything stored (default ./data)")
-	cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT to serve on (default 127.0.0.1:6632)")
-	cmd.Flags().StringVar(&pprofAddr, "pprof", "", "HOST:PORT of a second listener for profiles (default: none)")
+	config.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -106,29 +98,35 @@ func collectLate(limit int64) (end func()) {
 // serve runs a broker until ctx ends. The listener is up before recovery, so that a probe
 // is answered 503 instead of refused. It stops in the order of what depends on what:
 // long polls, requests, broker, files.
-func serve(ctx context.Context, c config, logTo io.Writer) error {
+func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	logger := newLogger(c, logTo)
-	ln, err := net.Listen("tcp", c.listen)
+	stopAuth, err := secure(c, &logger)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", c.listen, err)
+		return err
 	}
-	c.log(&logger, ln.Addr())
-	c.limitConns(&logger)
-	c.limitHeap(&logger)
-	c.server.Logger = logger
-	c.server.Version = buildVersion()
-	srv := server.New(c.server)
+	defer stopAuth()
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	logBoot(c, &logger, ln.Addr())
+	limitConns(c, &logger)
+	limitHosts(c, ln.Addr())
+	limitHeap(c, &logger)
+	c.Server.Logger = logger
+	c.Server.Version = buildVersion()
+	srv := server.New(c.Server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
-	stopPprof, err := servePprof(c.pprof, &logger)
+	stopPprof, err := servePprof(c.Pprof, &logger)
 	if err != nil {
 		return err
 	}
 	defer stopPprof()
 
-	c.broker.Dir, c.broker.Logger = c.dataDir, logger
+	c.Broker.Dir, c.Broker.Logger = c.DataDir, logger
 	collectNormally := collectLate(memoryLimit(os.ReadFile))
-	b, err := broker.Open(c.broker)
+	b, err := broker.Open(c.Broker)
 	collectNormally()
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
@@ -158,13 +156,13 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 	return err
 }
 
-func newLogger(c config, logTo io.Writer) zerolog.Logger {
+func newLogger(c *config.Config, logTo io.Writer) zerolog.Logger {
 	w := logTo
 	zerolog.TimeFieldFormat = time.RFC3339Nano
-	if !c.logJSON {
+	if !c.LogJSON {
 		w = zerolog.ConsoleWriter{Out: logTo, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !terminal(logTo)}
 	}
-	return zerolog.New(w).Level(c.logLevel).With().Timestamp().Logger()
+	return zerolog.New(w).Level(c.LogLevel).With().Timestamp().Logger()
 }
 
 // servePprof serves profiles on a listener of their own, away from clients.

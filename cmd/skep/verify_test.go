@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -22,17 +23,23 @@ func command(args ...string) (status int, out, diag string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// storedDirectory is the directory of a broker that has stored a message, and the broker.
+// storedDirectory is the directory of a broker that has stored a message, and is filing it
+// or has, and the broker.
 func storedDirectory(t *testing.T) (string, *broker.Broker) {
 	t.Helper()
 	dir := t.TempDir()
-	b, err := broker.Open(broker.Options{Dir: dir, Logger: zerolog.Nop()})
+	b, err := broker.Open(broker.Options{Dir: dir, Logger: zerolog.Nop(), CheckpointBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	items := []broker.PushItem{{Queue: []byte("q"), Partition: []byte("p"), Payload: []byte("1")}}
 	if err := b.Push(broker.DefaultTenant, items, nil, make([]broker.PushResult, 1)); err != nil {
 		t.Fatal(err)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for found := []string(nil); len(found) == 0; found, err = filepath.Glob(filepath.Join(dir, "segments", "*.seg")) {
+		<-tick.C
 	}
 	return dir, b
 }
@@ -50,17 +57,17 @@ func TestVerify(t *testing.T) {
 		!strings.HasPrefix(out, "1 queues, 1 partitions, 0 groups, 1 messages,") {
 		t.Errorf("whole: %d %q %q", status, out, diag)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "offsets")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "catalog")); err != nil {
 		t.Fatal(err)
 	}
 	status, out, _ = command("verify", dir)
-	if status != 1 || !strings.Contains(out, "error   offsets at 0: missing\n") || !strings.HasSuffix(out, "NOT clean: 1 errors, 0 warnings, 0 notes\n") {
-		t.Errorf("without offsets: %d %s", status, out)
+	if status != 1 || !strings.Contains(out, "error   catalog at 0: missing\n") || !strings.HasSuffix(out, "NOT clean: 1 errors, 0 warnings, 0 notes\n") {
+		t.Errorf("without a catalogue: %d %s", status, out)
 	}
 	status, out, diag = command("verify", "--json", dir)
 	var r fsck.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 1 || diag != "" ||
-		r.Clean || len(r.Findings) != 1 || r.Findings[0].Code != fsck.OffsetsMissing {
+		r.Clean || len(r.Findings) != 1 || r.Findings[0].Code != fsck.CatalogueMissing {
 		t.Errorf("as JSON: %d %s %s %v", status, out, diag, err)
 	}
 	for _, args := range [][]string{{"verify"}, {"verify", dir, dir}, {"verify", filepath.Join(dir, "none")}, {"verify", "--loud", dir}} {

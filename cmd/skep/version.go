@@ -34,7 +34,16 @@ func versionLine() string {
 
 // buildVersion is the version alone, as /health names it.
 func buildVersion() string {
-	if version == "" {
+	info, _ := debug.ReadBuildInfo()
+	return versionName(version, info)
+}
+
+// versionName is what the linker has set, or else what the compiler recorded.
+func versionName(version string, info *debug.BuildInfo) string {
+	if version == "" && info != nil {
+		version = info.Main.Version
+	}
+	if version == "" || version == "(devel)" {
 		return "dev"
 	}
 	return version
@@ -44,12 +53,6 @@ func buildVersion() string {
 func versionText(version, commit string, info *debug.BuildInfo) string {
 	if info == nil {
 		info = &debug.BuildInfo{}
-	}
-	if version == "" {
-		version = info.Main.Version
-	}
-	if version == "" || version == "(devel)" {
-		version = "dev"
 	}
 	dirty := false
 	if commit == "" {
@@ -68,5 +71,5 @@ func versionText(version, commit string, info *debug.BuildInfo) string {
 	if dirty {
 		commit += " with changes"
 	}
-	return fmt.Sprintf("skep %s, commit %s, %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("skep %s, commit %s, %s %s/%s", versionName(version, info), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -39,10 +39,10 @@ func Inspect(fsys vfs.FS, dir string, visit func(hash uint64, offset int64)) (In
 	if err != nil {
 		return in.Inspection, err
 	}
-	if err := in.seed(names); err != nil {
+	logs, sorted := in.sort(names)
+	if err := in.seed(len(logs)+len(sorted) > 0); err != nil {
 		return in.Inspection, err
 	}
-	logs, sorted := in.sort(names)
 	oldest := uint64(0) // bucket that the sorted files seen so far begin with
 	for i := len(sorted) - 1; i >= 0; i-- {
 		name := bucketName(sorted[i], sortedSuffix)
@@ -88,12 +88,12 @@ func (in *inspector) note(err error) error {
 }
 
 // seed reads the seed. Without one no hash means anything: a new one is chosen, and the
-// files are damaged to it.
-func (in *inspector) seed(names []string) error {
+// files, if there are any, are damaged to it.
+func (in *inspector) seed(needed bool) error {
 	path := filepath.Join(in.dir, seedName)
 	file, err := in.fs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if len(names) > 0 {
+		if needed {
 			err = &CorruptError{path, 0, fmt.Errorf("%w: missing", errInvalid)}
 		} else {
 			err = nil

@@ -106,6 +106,7 @@ type checker struct {
 	sinceMs int64 // messages from here on must be in the index of transaction ids
 
 	segments map[uint32]*segmentCheck
+	moved    map[uint32]*segmentCheck // by segment that is gone: the one that replaces it
 	readers  map[uint32]*segment.Reader
 	extent   []byte // the one being checked
 	damages         // what Repair works on
@@ -125,7 +126,7 @@ type damages struct {
 func newChecker(o Options) *checker {
 	return &checker{
 		o: o, report: &Report{Dir: o.Dir, Findings: []Finding{}}, told: map[string]int{},
-		state: newState(), segments: map[uint32]*segmentCheck{}, readers: map[uint32]*segment.Reader{}, ids: &idFilter{},
+		state: newState(), segments: map[uint32]*segmentCheck{}, moved: map[uint32]*segmentCheck{}, readers: map[uint32]*segment.Reader{}, ids: &idFilter{},
 	}
 }
 

@@ -89,7 +89,11 @@ func (c *checker) checkDedup() error {
 	for _, name := range in.Unknown {
 		c.finding(UnknownFile, c.path(dedupName, name), 0, "not a name of the broker")
 	}
-	c.sinceMs = c.o.Now().Add(-idWindow).UnixMilli()
+	now := c.o.Now().UnixMilli()
+	for _, p := range c.state.partitions {
+		now = max(now, p.lastMs) // of a broker that has seen a later time
+	}
+	c.sinceMs = now - idWindow.Milliseconds()
 	return nil
 }
 
@@ -105,10 +109,7 @@ func (c *checker) bytesIn(name string) (total int64) {
 
 // checkID looks for a message, filed not long ago, in the index of transaction ids.
 func (c *checker) checkID(s *segmentCheck, position int64, p *partition, offset int64, m *segment.Message) {
-	key := m.TransactionID
-	if key == nil && m.ID != ([16]byte{}) {
-		key = append([]byte{0xff}, m.ID[:]...) // as the broker indexes ids that it had announced
-	}
+	key := dedup.Key(m)
 	if key == nil || offset < p.start || offset >= p.filedEnd || offset > dedup.MaxOffset ||
 		c.ids.has(dedup.HashOf(c.ids.seed, p.Number, key), offset) {
 		return

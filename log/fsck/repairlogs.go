@@ -240,7 +240,7 @@ func (r *repairer) fixCursors() error {
 // dropDedup takes the index of transaction ids away: the next start makes it again from the
 // messages.
 func (r *repairer) dropDedup() error {
-	if !r.c.damages.dedup {
+	if !r.c.dedup {
 		return nil
 	}
 	return r.move(r.c.path(dedupName), "dropped; the next start makes it from the messages")

@@ -15,6 +15,7 @@ type state struct {
 	partitions map[uint64]*partition
 	groups     map[uint32]*group
 	segments   map[uint32]record.Segment
+	replaces   map[uint32][]uint32 // by rewritten segment: those that are gone for it
 	cursors    map[cursorKey]record.Cursor
 	gaps       map[uint64]int64 // partitions whose next batch is missing, to be excused by a deletion
 	gone       map[uint64]bool  // partitions that were deleted, or their queues
@@ -53,7 +54,7 @@ type cursorKey struct {
 func newState() *state {
 	return &state{
 		queues: map[uint32]*queue{}, partitions: map[uint64]*partition{}, groups: map[uint32]*group{},
-		segments: map[uint32]record.Segment{}, cursors: map[cursorKey]record.Cursor{},
+		segments: map[uint32]record.Segment{}, replaces: map[uint32][]uint32{}, cursors: map[cursorKey]record.Cursor{},
 		gaps: map[uint64]int64{}, gone: map[uint64]bool{}, goneQueues: map[uint32]bool{},
 	}
 }
@@ -68,9 +69,15 @@ func (s *state) load(k record.Kind, body []byte) (err error) {
 		d, err := record.DecodeSegment(body)
 		s.segments[d.ID] = d
 		return err
+	case record.KindRewritten:
+		d, err := record.DecodeRewritten(body)
+		if err == nil {
+			s.setRewritten(&d)
+		}
+		return err
 	case record.KindSegmentDropped:
 		id, err := record.DecodeSegmentDropped(body)
-		delete(s.segments, id)
+		s.dropSegment(id)
 		return err
 	case record.KindFiled:
 		d, err := record.DecodeFiled(body)
@@ -235,6 +242,19 @@ func (s *state) apply(k record.Kind, body []byte) error {
 	return fmt.Errorf("%w: unknown record kind %d, written by a newer version?", record.ErrCorrupt, k)
 }
 
+func (s *state) setRewritten(d *record.Rewritten) {
+	for _, id := range d.Replaces {
+		s.dropSegment(id)
+	}
+	s.segments[d.ID] = record.Segment{ID: d.ID, Queue: d.Queue, Partition: d.Partition, Length: d.Length, Sealed: true}
+	s.replaces[d.ID] = d.Replaces
+}
+
+func (s *state) dropSegment(id uint32) {
+	delete(s.segments, id)
+	delete(s.replaces, id)
+}
+
 func (s *state) deleteQueue(number uint32) {
 	s.goneQueues[number] = true
 	if q := s.queues[number]; q != nil {
@@ -289,7 +309,7 @@ func (s *state) live() {
 	}
 	for id, d := range s.segments {
 		if s.queues[d.Queue] == nil {
-			delete(s.segments, id)
+			s.dropSegment(id)
 		}
 	}
 }

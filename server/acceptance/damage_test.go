@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// rot changes a bit of the payload that holds text, in the one segment file that does. It
-// returns the file's name below the directory, which is not verified any more.
+// rot changes a bit of the payload that holds text, in every segment file that does, and
+// returns the name of the last of them below the directory, which is not verified any more.
 func (w *world) rot(text string) (file string) {
 	w.t.Helper()
 	w.damaged = true
@@ -31,10 +31,12 @@ func (w *world) rot(text string) (file string) {
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			w.t.Fatal(err)
 		}
-		return "segments/" + filepath.Base(path)
+		file = "segments/" + filepath.Base(path)
 	}
-	w.t.Fatalf("no segment holds %q", text)
-	return ""
+	if file == "" {
+		w.t.Fatalf("no segment holds %q", text)
+	}
+	return file
 }
 
 // A partition that is damaged says so, and where; its queue and /health say how many. All

@@ -216,6 +216,16 @@ func TestM706MintedWhenBuffered(t *testing.T) {
 			if again[0].Status != "duplicate" || again[0].MessageID != told[0].MessageID {
 				t.Errorf("pushed again: %+v, want a duplicate of %s", again[0], told[0].MessageID)
 			}
+			// A dead letter knows its message for longer than the key.
+			last := w.pop("q", "batch=4").Messages[0]
+			w.buried(w.ack("", last.as("dlq")))
+			w.clock.advance(100 * time.Hour)
+			w.push(msg("q", "p", "later"))
+			w.filed()
+			found := w.messages("queue=q", "status=dead_letter", "from=2000-01-01").Messages
+			if len(found) != 1 || found[0].ID != told[3].MessageID {
+				t.Errorf("dead letters among the messages: %+v, want %s", found, told[3].MessageID)
+			}
 		})
 	}
 }

@@ -149,8 +149,7 @@ func TestR6RepairDeadLetter(t *testing.T) {
 	}
 	w.filed()
 	w.stop()
-	w.rot("rotten-apple") // the message
-	w.rot("rotten-apple") // and the payload of its dead letter
+	w.rot("rotten-apple") // the message, and the payload of its dead letter
 	r := w.repair(true)
 	if len(r.Losses) != 2 || !strings.Contains(fmt.Sprint(r.Other), `transaction id "m0"`) {
 		t.Errorf("lost %+v and %q", r.Losses, r.Other)

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"net"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skepmq/skep/cmd/skep/config"
+)
+
+// logBoot says what is in force, and warns of what weakens a promise or has no effect.
+func logBoot(c *config.Config, logger *zerolog.Logger, addr net.Addr) {
+	logger.Info().Str("data_dir", c.DataDir).Str("listen", addr.String()).Str("fsync", c.Fsync).
+		Str("version", versionLine()).Msg("starting")
+	line := logger.Info()
+	for _, v := range c.Values {
+		line = line.Str(v.Name, v.Value)
+	}
+	line.Msg("configuration")
+	if len(c.Remarks.Unknown) > 0 {
+		names := make([]string, len(c.Remarks.Unknown))
+		for i, u := range c.Remarks.Unknown {
+			names[i] = u.String()
+		}
+		logger.Warn().Strs("variables", names).Msg("unknown variables have no effect")
+	}
+	if len(c.Remarks.Ignored) > 0 {
+		logger.Info().Strs("variables", c.Remarks.Ignored).Msg("variables of other brokers have no effect")
+	}
+	for _, text := range c.Remarks.Warnings {
+		logger.Warn().Msg(text)
+	}
+	if c.Fsync != "group" {
+		logger.Warn().Str("fsync", c.Fsync).Msg("answered writes may be lost on a power cut: SKEP_FSYNC is not group")
+	}
+	if !onLoopback(addr) && !c.AuthEnabled {
+		logger.Warn().Str("listen", addr.String()).
+			Msg("anyone who reaches this address can read and delete everything: " +
+				"QUEEN_BIND_ADDR is not the loopback, and JWT_ENABLED is not true")
+	}
+}
