@@ -40,11 +40,12 @@ func TestR12Stamps(t *testing.T) {
 		want time.Duration // stamp after noon
 	}
 	for name, steps := range map[string][]step{
-		"runs":              {{run, time.Hour, time.Hour}},
-		"idle":              {{idle, 240 * time.Hour, 240 * time.Hour}},
-		"small step":        {{set, 59 * time.Second, 59 * time.Second}, {run, time.Minute, 119 * time.Second}},
-		"small steps":       {{set, 50 * time.Second, 50 * time.Second}, {set, 50 * time.Second, 100 * time.Second}, {set, 50 * time.Second, 150 * time.Second}},
-		"large step stands": {{set, time.Hour, 0}, {run, 4 * time.Minute, 4 * time.Minute}, {run, 61 * time.Second, time.Hour + 301*time.Second}},
+		"runs":                         {{run, time.Hour, time.Hour}},
+		"idle":                         {{idle, 240 * time.Hour, 240 * time.Hour}},
+		"small step":                   {{set, 59 * time.Second, 59 * time.Second}, {run, time.Minute, 119 * time.Second}},
+		"small steps":                  {{set, 50 * time.Second, 50 * time.Second}, {set, 50 * time.Second, 100 * time.Second}, {set, 50 * time.Second, 150 * time.Second}},
+		"large step stands":            {{set, time.Hour, 0}, {run, 4 * time.Minute, 4 * time.Minute}, {run, 61 * time.Second, time.Hour + 301*time.Second}},
+		"large step after a small one": {{set, 50 * time.Second, 50 * time.Second}, {set, time.Hour, 50 * time.Second}, {run, time.Minute, 110 * time.Second}},
 		"large step, taken back": {
 			{set, 24 * time.Hour, 0}, {run, 4 * time.Minute, 4 * time.Minute}, {set, -24 * time.Hour, 4 * time.Minute},
 			{run, time.Hour, 64 * time.Minute},
@@ -132,7 +133,9 @@ func TestR12Resume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &watchHand{}
+			h.run(-7 * time.Minute)
 			c := h.clock()
+			h.run(7 * time.Minute) // a directory is large
 			c.resume(noon.Add(row.newest).UnixMilli())
 			for _, want := range []time.Duration{row.first, row.settled} {
 				if got := time.UnixMilli(c.stamp()).Sub(noon); got != want {
@@ -266,6 +269,17 @@ func TestR12StoredInDoubt(t *testing.T) {
 	}
 	if push("a") != Queued {
 		t.Error("an id is known after its window")
+	}
+}
+
+// R12: who has waited while another came to believe a step goes by it too.
+func TestR12DoubtIsOver(t *testing.T) {
+	const hour = 3_600_000
+	h := &watchHand{}
+	c := h.clock()
+	c.offset.Store(hour)
+	if got := c.doubt(hour, c.baseMs, c.baseMs); got != hour || c.doubting.Load() {
+		t.Errorf("offset %d, in doubt %t", got, c.doubting.Load())
 	}
 }
 

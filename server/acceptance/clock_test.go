@@ -54,12 +54,16 @@ func TestR12ExtendedLeases(t *testing.T) {
 	for name, again := range map[string]func(*world){"restart": (*world).restart, "crash": (*world).crashAfterAll} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
-			w.queued(msg("q", "plain", "a"), msg("q", "extended", "b"))
+			w.queued(msg("q", "plain", "a"), msg("q", "extended", "b"), msg("q", "before", "c"))
+			before := w.popFrom("q", "before", "leaseSeconds=10").LeaseID
 			w.clock.set(-30 * time.Second)
+			w.extend(before, `{"seconds":25}`) // ends before the lease was granted, by the clock
 			w.popFrom("q", "plain", "leaseSeconds=100")
 			w.extend(w.popFrom("q", "extended", "leaseSeconds=10").LeaseID, `{"seconds":100}`)
 			again(w)
-			w.clock.advance(95 * time.Second)
+			w.clock.advance(20 * time.Second)
+			w.nothing(w.popFrom("q", "before"))
+			w.clock.advance(75 * time.Second)
 			w.nothing(w.popFrom("q", "plain"))
 			w.nothing(w.popFrom("q", "extended"))
 			w.clock.advance(6 * time.Second)
