@@ -149,7 +149,7 @@ type cursor struct {
 	implied bool
 	// unsure says that the broker may not have it: see queue.polled.
 	unsure bool
-	// seal is where an empty pop may have moved the cursor to, see Model.seal.
+	// seal is one past where an empty pop may have moved the cursor to, see Model.seal.
 	seal int64
 }
 
