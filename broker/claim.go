@@ -101,6 +101,9 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 			cl.ticket, cl.moved = b.recordCursorLocked(p, cl.c, false), true
 		}
 	}
+	if cl.pinned && !cl.moved && !cl.c.stored {
+		cl.ticket, cl.moved = b.journal.Join(), true // another's request has made it
+	}
 	if cl.c.busy(b.clock.mono()) {
 		return false, nil
 	}
