@@ -101,6 +101,9 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 			cl.ticket, cl.moved = b.recordCursorLocked(p, cl.c, false), true
 		}
 	}
+	if cl.pinned && !cl.moved && !cl.c.stored {
+		cl.ticket, cl.moved = b.journal.Join(), true // another's request has made it
+	}
 	if cl.c.busy(b.clock.mono()) {
 		return false, nil
 	}
@@ -120,10 +123,18 @@ func (b *Broker) sealEmptyLocked(p *partition, c *cursor) bool {
 	if p.start < p.end || c.committed >= p.end-1 {
 		return false
 	}
-	c.committed = p.end - 1
+	b.passLocked(p, c, p.end-1)
+	return true
+}
+
+// passLocked moves a cursor without a live lease over messages that nobody can get any
+// more, and nobody waits for its record: they are passed again. A batch of theirs ends
+// with it, or acks would be told from what was handed out then.
+func (b *Broker) passLocked(p *partition, c *cursor, committed int64) {
+	b.dropLeaseLocked(p, c)
+	c.committed = committed
 	c.version++
 	b.recordCursorLocked(p, c, true)
-	return true
 }
 
 // seedLocked returns where the group starts if it has no cursor in the partition, see
@@ -283,7 +294,7 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 			b.armLocked(p, c, b.clock.mono()+max(cl.hidden-now, 0))
 		}
 		if cl.from == cl.view.hwm && c.committed < cl.from-1 {
-			cl.commitLostLocked(b)
+			b.passLocked(p, c, cl.from-1) // nothing follows, so what is lost is pending no longer
 		}
 		if cl.full || p.hwm > cl.view.hwm {
 			cl.g.ready.offer(p.index)
@@ -301,15 +312,6 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 		Queue: p.queue.name, Partition: p.name, PartitionID: partitionID(b.directory, p.number),
 		Spans: cl.spans, Attempt: attempt,
 	}, nil
-}
-
-// commitLostLocked moves the cursor over lost messages that nothing follows, so that they
-// are pending no longer. Nobody waits for its record: they are passed again.
-func (cl *claim) commitLostLocked(b *Broker) {
-	b.dropLeaseLocked(cl.p, cl.c)
-	cl.c.committed = cl.from - 1
-	cl.c.version++
-	b.recordCursorLocked(cl.p, cl.c, true)
 }
 
 // leaseLocked hands the messages out until the lease ends. Nobody waits for its record:

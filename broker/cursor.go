@@ -29,6 +29,9 @@ type cursor struct {
 	inflight uint32
 	claiming bool // a pop reads messages for this cursor outside the lock
 	dirty    bool // in the checkpoint's list
+	// stored says that the group's place here is on disk. Until then a pinned pop, which
+	// promises that, waits for it.
+	stored bool
 }
 
 // leased is the batch that is handed out, or was and has expired unclaimed.
@@ -96,6 +99,7 @@ func (c *cursor) record(p *partition, clk *clock) record.Cursor {
 
 // restore sets the cursor to a recorded state.
 func (c *cursor) restore(r *record.Cursor, clk *clock) {
+	c.stored = true
 	c.committed, c.attempt, c.retries, c.attemptStart = r.Committed, r.Attempt, r.Retries, r.AttemptStart
 	c.consumed, c.consumedMs = r.Consumed, r.ConsumedMs
 	c.lease = nil

@@ -68,6 +68,8 @@ type popper struct {
 	ticket journal.Ticket
 	moved  bool
 	autos  []*claim // whose commits are on their way to disk
+	place  *claim   // of a pinned pop, whose cursor is
+	known  bool     // what registrations its groups have is older than ticket
 	full   bool     // the answer has no room for the next message
 	room   int64    // bytes the answer may still take without asking
 	asked  bool     // for more
@@ -96,7 +98,7 @@ func (p *popper) try() (*PopResult, error) {
 	if !p.req.AutoAck {
 		res.LeaseID = p.b.newID(p.b.clock.wallMs()) // its length is told by it, see cursor.restore
 	}
-	p.moved, p.autos, p.full, p.conflated = false, nil, false, 0
+	p.moved, p.autos, p.place, p.full, p.conflated = false, nil, nil, false, 0
 	p.clearRoom()
 	err := p.look(res)
 	for errors.Is(err, errGroupGone) && len(res.Parts) == 0 {
@@ -122,7 +124,7 @@ func (p *popper) try() (*PopResult, error) {
 // look claims what the request asks for.
 func (p *popper) look(res *PopResult) error {
 	p.groups, p.queue, p.pin = nil, nil, nil
-	p.patient, p.hold = false, 0
+	p.patient, p.hold, p.known = false, 0, !p.req.Pinned
 	if err := p.b.mayMake(p.knowsGroup); err != nil {
 		return err
 	}
@@ -152,12 +154,20 @@ func (p *popper) settle() error {
 	for _, cl := range p.autos {
 		p.b.settle(cl.p, cl.c)
 	}
-	if err == nil && !p.req.Pinned {
+	if err != nil {
+		return err
+	}
+	if p.known {
 		for _, g := range p.groups {
 			g.durable.Store(true)
 		}
 	}
-	return err
+	if cl := p.place; cl != nil {
+		cl.p.mu.Lock()
+		cl.c.stored = true
+		cl.p.mu.Unlock()
+	}
+	return nil
 }
 
 func (p *popper) ensureQueue() *queue {
@@ -275,6 +285,9 @@ func (p *popper) claim(res *PopResult, at *partition, g *group, sub subscription
 	part, err := cl.run(p.b)
 	if cl.moved {
 		p.note(cl.ticket)
+		if cl.pinned {
+			p.place = cl
+		}
 	}
 	p.full = cl.full
 	if err != nil || len(part.Spans) == 0 {
@@ -317,6 +330,9 @@ func (p *popper) popPinned(res *PopResult) error {
 	sub := *g.sub.Load()
 	if sub.dormant() {
 		sub.placedBelow = 0 // by the stored subscription
+	}
+	if p.known = sub.settled(); p.known && !g.durable.Load() {
+		p.note(p.b.journal.Join())
 	}
 	if !sub.registered && p.name != QueueMode {
 		sub.place = p.b.placeOf(p.req.SubscriptionMode, p.req.SubscriptionFrom)

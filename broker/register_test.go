@@ -78,6 +78,75 @@ func TestPolicyIsToldOnceStored(t *testing.T) {
 	})
 }
 
+// TestPlaceIsStoredOnceAnswered lets a pinned pop meet a place or a policy that another
+// request has just given its group. The answer rests on it, so it is to be on disk; from
+// then on a pinned pop waits for nothing.
+func TestPlaceIsStoredOnceAnswered(t *testing.T) {
+	pinned := PopRequest{Tenant: DefaultTenant, Queue: "q", Pinned: true, Partition: "p", Group: "g", SubscriptionMode: "new"}
+	for name, tt := range map[string]struct {
+		before bool // the group has its place already
+		first  PopRequest
+	}{
+		"the place of a pinned pop":       {false, pinned},
+		"the place of a lease":            {false, PopRequest{SubscriptionMode: "all"}},
+		"the place of an empty queue pop": {false, PopRequest{SubscriptionMode: "new"}},
+		"the policy":                      {true, PopRequest{Conflation: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fsys := &gateFS{FS: faultfs.New()}
+				b, err := Open(Options{FS: fsys, Dir: "data", DiskHighPercent: 100})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := newWitness(b)
+				if err := w.push("p", "m"); err != nil {
+					t.Fatal(err)
+				}
+				var answered atomic.Int32
+				pop := func(r PopRequest) {
+					r.Tenant, r.Queue, r.Group = pinned.Tenant, pinned.Queue, pinned.Group
+					if _, err := b.Pop(&r); err != nil {
+						t.Errorf("%+v: %v", r, err)
+					}
+					answered.Add(1)
+				}
+				if tt.before {
+					pop(pinned)
+				}
+				answered.Store(0)
+				open := fsys.shut()
+				for _, r := range []PopRequest{tt.first, pinned} {
+					go pop(r)
+					synctest.Wait()
+				}
+				if n := answered.Load(); n != 0 {
+					t.Errorf("%d answered before anything was on disk", n)
+				}
+				open()
+				synctest.Wait()
+				open = fsys.shut()
+				go func() {
+					if err := w.push("p", "n"); err != nil {
+						t.Error(err)
+					}
+				}()
+				synctest.Wait()
+				go pop(pinned)
+				synctest.Wait()
+				if n := answered.Load(); n != 3 {
+					t.Errorf("%d answered, want the third beside a push that waits for the disk", n)
+				}
+				open()
+				synctest.Wait()
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // A queue without a partition, and who has subscribed to it, outlives the journal and a
 // rewriting of the catalogue.
 func TestRewriteKeepsEmptyQueue(t *testing.T) {

@@ -386,6 +386,21 @@ func TestM225SealOfAnEmptiedPartition(t *testing.T) {
 	}
 }
 
+// The batch of a partition that is emptied ends with the seal, and does not bound what acks
+// find that come after it.
+func TestM225SealEndsTheBatch(t *testing.T) {
+	w := open(t, retaining)
+	w.configure("q", `{"maxWaitTimeSeconds":10}`)
+	w.queued(numbered("q", "p", "m", 3)...)
+	p := w.popFrom("q", "p", "leaseSeconds=1").Messages[0].PartitionID
+	w.after(11 * time.Second)
+	w.nothing(w.popFrom("q", "p"))
+	w.queued(msg("q", "p", "n"))
+	w.ok(false, w.ack("", ack{TransactionID: "n", PartitionID: p, Status: "completed"}))
+	w.crashAfterAll()
+	w.nothing(w.popFrom("q", "p"))
+}
+
 func TestM345PoisonIsGone(t *testing.T) {
 	retainingAgain(t, func(w *world, again func()) {
 		w.configure("q", `{"maxWaitTimeSeconds":100,"retryLimit":0}`)

@@ -86,23 +86,32 @@ func (m *Model) decideAs(group string, acks []Ack, got []AckResult) (*decision, 
 		return d, err
 	}
 	c := d.c
-	places := []int64{c.committed}
+	places := []place{{c.committed, c.lease}}
 	if c.committed < d.p.start {
+		if c.maybeSealed() {
+			places = append(places, place{c.seal - 1, nil})
+		}
 		// Among messages that are removed one place is as good as another.
-		places = append(places, c.seal, d.p.start-1, -1)
+		places = append(places, place{d.p.start - 1, c.lease}, place{-1, c.lease})
 		if c.lease != nil {
-			places = append(places, c.lease.from-1) // where they began when it was handed out
+			places = append(places, place{c.lease.from - 1, c.lease}) // where they began when it was handed out
 		}
 	}
-	for _, committed := range places {
-		before := c.committed
-		c.committed = committed
+	before := place{c.committed, c.lease}
+	for _, at := range places {
+		c.committed, c.lease = at.committed, at.lease
 		if other, err := m.decideForgetful(group, acks, got, d.p, c); err == nil {
 			return other, nil
 		}
-		c.committed = before
+		c.committed, c.lease = before.committed, before.lease
 	}
 	return d, err
+}
+
+// place is where a cursor may be.
+type place struct {
+	committed int64
+	lease     *lease
 }
 
 // decideForgetful is decide with keys forgotten: those that the answer does not know, or

@@ -118,7 +118,8 @@ func (a *arena) connect() *conn {
 // times are the instants of a request.
 type times struct {
 	call, ret int64
-	lost      bool // the power was cut before the answer
+	clockMs   int64 // the broker's, before the request was sent
+	lost      bool  // the power was cut before the answer
 }
 
 // request makes a request and decodes the answer. The broker goes on when the power is
@@ -135,6 +136,7 @@ func (c *conn) request(method, target string, body, into any) (at times, err err
 	if err != nil {
 		return at, err
 	}
+	at.clockMs = c.a.nowMs.Load()
 	at.call = c.a.elapsed()
 	status, answer, err := c.do(req)
 	at.ret = c.a.elapsed()

@@ -39,13 +39,14 @@ func newPool() *pool {
 }
 
 // stamp dates the messages that a step has stored as they will be delivered. It saves the
-// search from finding out much later that another order was meant.
-func (p *pool) stamp(m *Model, ids []string) error {
+// search from finding out much later that another order was meant. sentMs is the clock
+// when the step was sent.
+func (p *pool) stamp(m *Model, ids []string, sentMs int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ids {
 		if at := p.stamps[id]; at != 0 {
-			if err := m.Stamp(id, at); err != nil {
+			if err := m.Stamp(id, at, sentMs); err != nil {
 				return err
 			}
 		}

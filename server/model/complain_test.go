@@ -47,6 +47,14 @@ func TestModelComplains(t *testing.T) {
 			func(m *Model) error { return m.ComparePartition("q", "p", Counts{Total: 2, Pending: 2}) },
 			func(m *Model) error { return m.ComparePartition("q", "p", Counts{Total: 2, Pending: 1}) },
 		},
+		"a message is older than its request": {
+			func(m *Model) error { return m.Stamp(a, 998, 998) },
+			func(m *Model) error { return m.Stamp(a, 998, 999) },
+		},
+		"a message is of the future": {
+			func(m *Model) error { return m.Stamp(a, 1000+stampMs, 1000) },
+			func(m *Model) error { return m.Stamp(a, 1001+stampMs, 1000) },
+		},
 		"a dead letter from nowhere": {
 			func(m *Model) error { return m.CompareLetters("q", "", nil) },
 			func(m *Model) error { return m.CompareLetters("q", "", []Letter{{ID: c}}) },

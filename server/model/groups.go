@@ -29,7 +29,7 @@ func (m *Model) Seek(group, queue, partition string, toEnd bool, instantMs int64
 			c = &cursor{}
 		}
 		p.keep(group, c)
-		c.lease, c.retries, c.attempt, c.seal = nil, 0, 0, -1
+		c.lease, c.retries, c.attempt, c.seal = nil, 0, 0, 0
 		if c.committed = p.end() - 1; !toEnd {
 			c.committed = p.seed(modeTimestamp, instantMs)
 		}

@@ -149,7 +149,7 @@ type cursor struct {
 	implied bool
 	// unsure says that the broker may not have it: see queue.polled.
 	unsure bool
-	// seal is where an empty pop may have moved the cursor to, see Model.seal.
+	// seal is one past where an empty pop may have moved the cursor to, see Model.seal.
 	seal int64
 }
 
@@ -259,11 +259,13 @@ func (m *Model) messageByID(id string) (*partition, *message) {
 // group begins is behind all messages before it, and those to come are not before it.
 const stampMs = 10
 
-// Stamp dates a message that has just been stored as the broker has.
-func (m *Model) Stamp(id string, atMs int64) error {
+// Stamp dates a message that has just been stored as the broker has. It is dated when the
+// broker decides on it, which is after sentMs and may be long before it is on disk and can
+// be seen.
+func (m *Model) Stamp(id string, atMs, sentMs int64) error {
 	if _, msg := m.messageByID(id); msg != nil && msg.createdMs != atMs {
-		if late := atMs - msg.createdMs; late < 0 || late > stampMs {
-			return fmt.Errorf("message %s is of %d, stored at %d", id, atMs, msg.createdMs)
+		if atMs < sentMs || atMs > msg.createdMs+stampMs {
+			return fmt.Errorf("message %s is of %d, sent at %d and stored at %d", id, atMs, sentMs, msg.createdMs)
 		}
 		msg.createdMs = atMs
 	}

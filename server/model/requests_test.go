@@ -42,7 +42,7 @@ func (c *client) push() error {
 		text += fmt.Sprintf(" %s=%s", items[i].Key, r.Status)
 	}
 	c.note(at, "", idle, text, func(m *Model) ([]*Model, error) {
-		return same(cmp.Or(m.Push(items, got), c.x.pool.stamp(m, ids)), m)
+		return same(cmp.Or(m.Push(items, got), c.x.pool.stamp(m, ids, at.clockMs)), m)
 	})
 	return nil
 }
@@ -262,7 +262,7 @@ func (c *client) transact() error {
 	}
 	text = fmt.Sprintf("%s under %v: %t %s", text, shortAll(leases), got.Success, got.Error)
 	c.note(at, "*", !got.Success, text, func(m *Model) ([]*Model, error) {
-		return same(cmp.Or(m.Transact(steps, leases, &got), c.x.pool.stamp(m, ids)), m)
+		return same(cmp.Or(m.Transact(steps, leases, &got), c.x.pool.stamp(m, ids, at.clockMs)), m)
 	})
 	return nil
 }
@@ -312,7 +312,7 @@ func (c *client) replay() error {
 		got, ids = a.replay(), []string{a.As.MessageID}
 	}
 	c.note(at, "", got == nil, fmt.Sprintf("replay %s: %t", short(id), a.Success), func(m *Model) ([]*Model, error) {
-		return same(cmp.Or(m.Replay(id, "", "", got), c.x.pool.stamp(m, ids)), m)
+		return same(cmp.Or(m.Replay(id, "", "", got), c.x.pool.stamp(m, ids, at.clockMs)), m)
 	})
 	return nil
 }

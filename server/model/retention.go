@@ -106,13 +106,17 @@ func (p *partition) wholeTimes(offset int64) int64 {
 }
 
 // seal is what a pop does to the cursor of a partition that retention has emptied: it
-// moves to the end. A pop of the whole queue may not have come to the partition.
+// moves to the end, and its batch, which is gone, has ended. A pop of the whole queue may
+// not have come to the partition.
 func (m *Model) seal(p *partition, c *cursor, pinned bool) {
 	switch {
 	case p.start < p.end() || c.committed >= p.end()-1 || c.live(m.nowMs):
 	case pinned:
-		c.committed = p.end() - 1
+		c.committed, c.lease = p.end()-1, nil
 	default:
-		c.seal = p.end() - 1
+		c.seal = p.end()
 	}
 }
+
+// maybeSealed reports whether a pop has moved the cursor, if it has come to the partition.
+func (c *cursor) maybeSealed() bool { return c.seal > c.committed+1 }

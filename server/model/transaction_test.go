@@ -55,7 +55,7 @@ func (x *machine) transact(t *rapid.T) error {
 			group = rapid.SampledFrom(all).Draw(t, "batch").group
 		}
 		a := x.drawAck(t, cmp.Or(group, QueueMode))
-		x.avoidForgotten(&a)
+		x.avoidForgotten(&a, cmp.Or(group, QueueMode))
 		if where == 1 || where == 2 {
 			leases = append(leases, a.LeaseID)
 		}
@@ -68,13 +68,15 @@ func (x *machine) transact(t *rapid.T) error {
 }
 
 // avoidForgotten keeps to ids that the broker surely knows or surely does not.
-func (x *machine) avoidForgotten(a *Ack) {
+func (x *machine) avoidForgotten(a *Ack, group string) {
 	p := x.m.partitionByID(a.PartitionID)
 	if p == nil {
 		return
 	}
+	c := p.cursors[group]
+	unsure := c != nil && c.lease != nil && c.maybeSealed()
 	for _, msg := range p.messages {
-		if msg.key == a.Key && (msg.outlived || msg.offset < p.start) {
+		if msg.key == a.Key && (unsure || msg.outlived || msg.offset < p.start) {
 			a.Key = "never pushed"
 			return
 		}
