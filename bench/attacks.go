@@ -108,8 +108,7 @@ func (c *hostileConn) answer() (string, error) {
 
 // sleep returns false when the assault is over.
 func (c *hostileConn) sleep(d time.Duration) bool {
-	wait(c.ctx, d)
-	return c.ctx.Err() == nil
+	return wait(c.ctx, d) == nil
 }
 
 // idle sends one request and then nothing.

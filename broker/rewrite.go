@@ -117,7 +117,7 @@ func (c *counting) at(q *queue, s *partlog.Aged, w *watched, nowMs int64) {
 }
 
 // rewriteSegments rewrites what was found, and reports whether it has rewritten anything.
-func (b *Broker) rewriteSegments(found []candidate) (any bool) {
+func (b *Broker) rewriteSegments(found []candidate) (done bool) {
 	slices.SortStableFunc(found, func(x, y candidate) int {
 		return cmp.Or(cmp.Compare(x.Queue, y.Queue), cmp.Compare(x.Partition, y.Partition))
 	})
@@ -131,11 +131,11 @@ func (b *Broker) rewriteSegments(found []candidate) (any bool) {
 			n++
 		}
 		if set := chooseSet(found[:n], &room); len(set) > 0 && b.rewrite(set) {
-			any = true
+			done = true
 		}
 		found = found[n:]
 	}
-	return any
+	return done
 }
 
 // chooseSet returns which of an owner's candidates to put into one segment: those that are
