@@ -186,6 +186,7 @@ func (r *recovery) deletePartition(number uint64) {
 		return
 	}
 	q := p.queue
+	r.b.mendLocked(p) // what was damaged of it had been dropped
 	p.removed = true
 	delete(r.gaps, p)
 	if q.byName[p.name] == p {

@@ -3,8 +3,8 @@ package broker
 import "slices"
 
 // Payloads of dead letters are kept by no age rule: they go when their letters do. The
-// hidden partition starts at the oldest letter there is, so one old letter keeps what came
-// after it. Its segments are its own and keep nothing else.
+// hidden partition starts at the oldest letter there is. Its segments are its own and keep
+// nothing else; what lies between letters that are left goes when they are rewritten.
 
 // trimHidden moves the start of the queue's hidden partition after letters were removed,
 // which is on disk.
@@ -13,6 +13,7 @@ func (b *Broker) trimHidden(q *queue) {
 	if h == nil {
 		return
 	}
+	q.aging.loose.Store(true) // what lies behind the oldest may be worth rewriting
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// Letters are added under this lock: one that is on its way counts already.

@@ -363,6 +363,9 @@ func (r *recovery) cut(p *partition, c *record.Cut) error {
 		left = max(p.filedBytes-gone, 0)
 	}
 	p.start, p.startMs, p.filedBytes = c.Start, c.StartMs, left
+	if c.Start >= p.filedEnd {
+		r.b.mendLocked(p) // as in cutLocked
+	}
 	r.b.changed.partition(p)
 	p.queue.aging.loose.Store(true)
 	return nil

@@ -86,10 +86,13 @@ func (c *counting) at(q *queue, s *partlog.Aged, w *watched, nowMs int64) {
 	switch {
 	case t.damaged:
 		return
+	case t.countMs > nowMs:
+		q.aging.loose.Store(true)
+		return
 	case len(s.Replaces) > 0 && s.Length <= b.o.SegmentBytes/smallParts:
 		c.found = append(c.found, candidate{*s, q, w, true, s.Length})
 		return
-	case s.NewestMs >= b.furthest(q, s, nowMs), t.countMs > nowMs, c.left <= 0:
+	case s.NewestMs >= b.furthest(q, s, nowMs), c.left <= 0:
 		q.aging.loose.Store(true)
 		return
 	}

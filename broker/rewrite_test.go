@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/segment"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
@@ -42,10 +43,12 @@ func newHolder() *holder {
 	return &holder{start: time.Now(), fs: faultfs.New(), tried: map[string]bool{}, letters: map[string]bool{}, high: 100, segment: holderSegment}
 }
 
+func (k *holder) now() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) }
+
 func (k *holder) open() (err error) {
 	k.b, err = Open(Options{
 		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: holderInterval, SegmentBytes: k.segment,
-		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		Now:             k.now,
 		CheckpointBytes: 1 << 40, CheckpointEvery: 24 * time.Hour, DiskHighPercent: k.high,
 	})
 	return err
@@ -146,7 +149,6 @@ func (k *holder) purge() error {
 			return err
 		}
 	}
-	k.b.queue(DefaultTenant, "d").aging.loose.Store(true)
 	return nil
 }
 
@@ -223,6 +225,7 @@ func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 	c := &holder{start: k.start, fs: fsys, held: k.held, tried: k.tried, letters: k.letters, high: k.high, segment: k.segment}
 	c.ahead.Store(k.ahead.Load())
 	for round := range 2 {
+		wantCleanAt(t, what, c.fs, c.now)
 		if err := c.open(); err != nil {
 			t.Fatalf("%s: round %d: %v", what, round, err)
 		}
@@ -235,8 +238,10 @@ func (k *holder) checkRecovery(t *testing.T, what string, fsys *faultfs.FS) {
 		c.check(t, what)
 		checkFiles(t, what, c.b, c.fs)
 		old := c.b
-		c.fs = c.fs.CrashStrict()
+		was := c.fs
+		c.fs = was.CrashStrict()
 		closeBroker(t, old)
+		wantCleanAt(t, what+", closed", was, c.now)
 	}
 }
 
@@ -318,6 +323,71 @@ func atEveryCall(t *testing.T, fault faultfs.Fault, check func(n int, k *holder)
 			}
 			return
 		}
+	}
+}
+
+// What could not be put together is left alone for a while, like everything else.
+func TestRewriteSmallPauses(t *testing.T) {
+	k := newHolder()
+	if err := k.do(k.open, k.configure); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { closeBroker(t, k.b) }()
+	q, small := k.b.queue(DefaultTenant, "q"), &watched{partition: 1}
+	s := partlog.Aged{SegmentInfo: partlog.SegmentInfo{ID: 2, Queue: q.number, Length: 100, Sealed: true, Replaces: []uint32{1}}}
+	now := k.b.clock.stamp()
+	look := counting{b: k.b, left: countLimit}
+	if look.at(q, &s, small, now); len(look.found) != 1 {
+		t.Fatalf("found %v", look.found)
+	}
+	k.b.noteUnwritten(look.found, faultfs.ENOSPC)
+	q.aging.loose.Store(false)
+	if look.at(q, &s, small, now); len(look.found) != 1 || !q.aging.loose.Load() {
+		t.Errorf("it is tried again at once, or never")
+	}
+	if look.at(q, &s, small, now+2*maxPauseMs); len(look.found) != 2 {
+		t.Errorf("it is not tried again")
+	}
+}
+
+// The oldest dead letter holds the start of its partition. What is removed behind it is given
+// back all the same, in a queue where nothing else is ever dropped, and after a restart.
+func TestRewriteBehindOldestLetter(t *testing.T) {
+	for name, restart := range map[string]bool{"running": false, "restart": true} {
+		t.Run(name, func(t *testing.T) {
+			k := newHolder()
+			if err := errors.Join(k.open(), k.pushTo("d", "l", "l0", 400), k.bury("stays", "l0")); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { closeBroker(t, k.b) }()
+			k.letters["l0"] = true
+			for i := range 10 {
+				id := fmt.Sprint("l", i)
+				if err := errors.Join(k.bury("gone", id), k.pushTo("d", "l", fmt.Sprint("l", i+1), 400), k.checkpoint()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := k.do(k.cycle, k.cycle); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.b.PurgeDeadLetters(DefaultTenant, "d", "gone"); err != nil {
+				t.Fatal(err)
+			}
+			if restart {
+				closeBroker(t, k.b)
+				k.fs = k.fs.CrashStrict()
+				if err := k.open(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := k.do(k.cycle, k.cycle, k.checkpoint); err != nil {
+				t.Fatal(err)
+			}
+			if s := k.b.Stats(); s.RewrittenSegments != 1 || s.ReclaimedBytes < 3000 {
+				t.Errorf("stats %+v", s)
+			}
+			k.check(t, "end")
+		})
 	}
 }
 
@@ -432,7 +502,7 @@ func TestRewriteBesideEverything(t *testing.T) {
 	var err error
 	k.b, err = Open(Options{
 		FS: k.fs, Dir: "data", Logger: zerolog.Nop(), RetentionInterval: time.Millisecond, SegmentBytes: holderSegment,
-		Now:             func() time.Time { return k.start.Add(time.Duration(k.ahead.Load())) },
+		Now:             k.now,
 		CheckpointBytes: 1, DiskHighPercent: 100,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
@@ -16,7 +17,12 @@ import (
 // was left to make it.
 func wantClean(t *testing.T, what string, fsys vfs.FS) *fsck.Report {
 	t.Helper()
-	r, err := fsck.Verify(fsck.Options{FS: fsys, Dir: "data"})
+	return wantCleanAt(t, what, fsys, nil)
+}
+
+func wantCleanAt(t *testing.T, what string, fsys vfs.FS, now func() time.Time) *fsck.Report {
+	t.Helper()
+	r, err := fsck.Verify(fsck.Options{FS: fsys, Dir: "data", Now: now})
 	if errors.Is(err, fsck.ErrNoDirectory) {
 		return &fsck.Report{Clean: true} // the power went before there was one
 	}

@@ -84,13 +84,11 @@ func (r *request) receiveLarge(stream io.Reader, length int64) ([]byte, error) {
 		limit = length
 	}
 	r.body = getBuffer(readAhead)
-	b := r.body.b[:0]
-	defer func() { r.body.b = b }()
+	all := r.body.b[:0]
+	b := all[:0:readAhead] // what fits into that waits for nobody, also in a longer buffer
+	defer func() { r.body.b = all[:len(b)] }()
 	if length < 0 || length > smallBody {
 		r.work.budget = s.bodies
-	}
-	if extra := int64(cap(b)) - readAhead; extra > 0 && !r.work.wait(extra, s.bodyPatience) {
-		return nil, errBodyBudget
 	}
 	var renewed int64 = -bodyStep
 	for {
@@ -103,7 +101,10 @@ func (r *request) receiveLarge(stream io.Reader, length int64) ([]byte, error) {
 			if !r.work.wait(grown-int64(cap(b)), s.bodyPatience) {
 				return nil, errBodyBudget
 			}
-			b = append(make([]byte, 0, grown), b...)
+			if int64(cap(all)) < grown {
+				all = append(make([]byte, 0, grown), b...)
+			}
+			b = all[:len(b):grown]
 		}
 		if int64(len(b))-renewed >= bodyStep {
 			renewed = int64(len(b))

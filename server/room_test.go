@@ -210,6 +210,25 @@ func TestLargeBodiesHurry(t *testing.T) {
 	}
 }
 
+// A body of unknown length that turns out to be short waits for nobody, whatever buffer it
+// gets.
+func TestShortChunkedBodyWaitsForNobody(t *testing.T) {
+	addr, s := startTCP(t, newFake(), Options{InFlightBytes: 1 << 20})
+	s.bodyPatience = time.Millisecond
+	var holder grant
+	s.bodies.take(&holder, 1, 0)
+	for range 100 {
+		(&buffer{b: make([]byte, 0, shortBuffer)}).release()
+	}
+	c := dial(t, addr)
+	for range 20 {
+		c.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n{\"items\":[]}\r\n0\r\n\r\n")
+		if head, body := c.response(); !strings.HasPrefix(head, "HTTP/1.1 201") {
+			t.Fatalf("got %q %q", head, body)
+		}
+	}
+}
+
 func (b *budget) awaitWaiting(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

@@ -38,7 +38,7 @@ func dial(ctx context.Context, address string, life int) (*conn, error) {
 
 // do sends a request and reads the answer. Its error is errLost.
 func (c *conn) do(method, path string, body []byte, wait time.Duration) (status int, answer []byte, err error) {
-	req, err := http.NewRequest(method, "http://broker"+path, bytes.NewReader(body))
+	req, err := http.NewRequest(method, "http://localhost"+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/skepmq/skep/index"
@@ -44,15 +45,15 @@ func (c *checker) checkChains() error {
 // offset; those whose payload is found are marked.
 func (c *checker) checkChain(p *partition, letters []*letter) error {
 	at, holder := p.newest, index.Pointer{}
-	want, lastMs := p.filedEnd, p.filedMs
+	before, want, lastMs := int64(math.MaxInt64), p.filedEnd, p.filedMs
 	for want > p.start {
-		e, problem, err := c.entry(p, at)
+		e, problem, err := c.entry(p, at, before)
 		if err != nil {
 			return err
 		}
 		switch {
 		case problem != nil:
-		case e.EndOffset() != want:
+		case !c.joins(p, holder, want, &e):
 			problem = fmt.Errorf("the entry ends at offset %d, what follows begins at %d", e.EndOffset(), want)
 		case e.FirstTimestampMs > e.LastTimestampMs, e.LastTimestampMs > lastMs,
 			want == p.filedEnd && e.LastTimestampMs != p.filedMs:
@@ -61,13 +62,15 @@ func (c *checker) checkChain(p *partition, letters []*letter) error {
 		if problem != nil {
 			p.damaged = true
 			c.breaks = append(c.breaks, chainBreak{p.Number, holder, want, lastMs})
-			c.of(c.finding(ChainBroken, c.segmentPath(at.Segment), int64(at.Position), problem), p.Number, p.start, want)
+			file, position := c.place(at)
+			c.of(c.finding(ChainBroken, file, position, problem), p.Number, p.start, want)
 			return nil
 		}
 		if err := c.readPayloads(&e, letters); err != nil {
 			return err
 		}
-		holder, at, want, lastMs = at, e.Prev, e.BaseOffset, e.FirstTimestampMs
+		holder, at, lastMs = e.At, e.Prev, e.FirstTimestampMs
+		before, want = e.BaseOffset, e.BaseOffset
 	}
 	return nil
 }
@@ -79,9 +82,32 @@ func (c *checker) segmentPath(id uint32) string {
 	return c.path(segmentsName, segment.FileName(id))
 }
 
-// entry reads the index entry of a partition that a pointer leads to.
-func (c *checker) entry(p *partition, at index.Pointer) (e index.Located, problem, err error) {
+// place is where a pointer leads to.
+func (c *checker) place(at index.Pointer) (file string, position int64) {
+	if s := c.moved[at.Segment]; s != nil {
+		return s.path, 0
+	}
+	return c.segmentPath(at.Segment), int64(at.Position)
+}
+
+// joins reports whether e may be the entry before the one at holder, which begins at an
+// offset; of the catalogue's, the zero pointer, want is where the chain ends. What has been
+// dropped of dead letters where a segment was rewritten is no longer between the two.
+func (c *checker) joins(p *partition, holder index.Pointer, want int64, e *index.Located) bool {
+	if e.EndOffset() == want {
+		return true
+	}
+	s := c.segments[holder.Segment]
+	return p.Hidden && e.EndOffset() < want && e.At.Segment == holder.Segment && s != nil && len(s.replaces) > 0
+}
+
+// entry reads the index entry of a partition that a pointer leads to. Of a segment that was
+// replaced that is the last one that begins before an offset, in the one that replaces it.
+func (c *checker) entry(p *partition, at index.Pointer, before int64) (e index.Located, problem, err error) {
 	s := c.segments[at.Segment]
+	if to := c.moved[at.Segment]; to != nil {
+		return c.movedEntry(p, at, to, before)
+	}
 	switch {
 	case at.IsZero():
 		return e, errors.New("there is no pointer to what is older"), nil
@@ -108,6 +134,25 @@ func (c *checker) entry(p *partition, at index.Pointer) (e index.Located, proble
 		return e, fmt.Errorf("the entry is of partition %d", e.Partition), nil
 	}
 	return e, nil, nil
+}
+
+func (c *checker) movedEntry(p *partition, at index.Pointer, to *segmentCheck, before int64) (e index.Located, problem, err error) {
+	what := fmt.Sprintf("points into segment %08x, which %08x has replaced", at.Segment, to.ID)
+	switch {
+	case to.missing:
+		return e, fmt.Errorf("%s, which is missing", what), nil
+	case len(to.indexes) != 1 || to.indexes[0].to != to.Length-index.TrailerLen:
+		return e, fmt.Errorf("%s, which has no readable index", what), nil
+	}
+	r, err := c.reader(to)
+	if err != nil {
+		return e, nil, err
+	}
+	e, ok, err := index.Search(r, to.Length, before, p.Number)
+	if err == nil && !ok {
+		problem = fmt.Errorf("%s, which has nothing of it before offset %d", what, before)
+	}
+	return e, problem, err
 }
 
 // holds reports whether an entry of a run that was found right lies at a position.

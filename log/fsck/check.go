@@ -106,6 +106,7 @@ type checker struct {
 	sinceMs int64 // messages from here on must be in the index of transaction ids
 
 	segments map[uint32]*segmentCheck
+	moved    map[uint32]*segmentCheck // by segment that is gone: the one that replaces it
 	readers  map[uint32]*segment.Reader
 	extent   []byte // the one being checked
 	damages         // what Repair works on
@@ -125,7 +126,7 @@ type damages struct {
 func newChecker(o Options) *checker {
 	return &checker{
 		o: o, report: &Report{Dir: o.Dir, Findings: []Finding{}}, told: map[string]int{},
-		state: newState(), segments: map[uint32]*segmentCheck{}, readers: map[uint32]*segment.Reader{}, ids: &idFilter{},
+		state: newState(), segments: map[uint32]*segmentCheck{}, moved: map[uint32]*segmentCheck{}, readers: map[uint32]*segment.Reader{}, ids: &idFilter{},
 	}
 }
 
@@ -303,67 +304,6 @@ func (c *checker) checkOffsets() error {
 		c.home(dir, in)
 	}
 	return nil
-}
-
-func (c *checker) checkJournal() error {
-	if !c.logs {
-		return nil
-	}
-	dir := c.path(journalName)
-	found, err := journal.Inspect(c.journalOptions(), func(_ uint64, frames []byte) error { return c.state.replay(frames) })
-	for _, g := range found {
-		if g.Filed {
-			c.finding(Leftover, g.Path, 0, "a generation that a checkpoint has filed")
-			continue
-		}
-		c.report.Summary.Generations++
-		c.report.Summary.JournalBytes += g.Size
-		c.report.Summary.Bytes += g.Size
-		c.logFiles(g.Path)
-		if g.Torn != nil && err == nil {
-			c.finding(TornTail, g.Torn.Path, g.Torn.Position, g.Torn.Err)
-		} else if !g.Header && err == nil {
-			c.finding(Leftover, g.Path, 0, "not begun, or its files are gone")
-		}
-	}
-	c.state.live()
-	var name *journal.NameError
-	switch {
-	case err == nil:
-	case errors.Is(err, fs.ErrNotExist) && c.state.meta.Generation == 0:
-	case errors.As(err, &c.gap), errors.Is(err, fs.ErrNotExist):
-		c.logs = false
-		if c.gap == nil {
-			c.gap = &journal.GapError{Dir: dir, Missing: c.state.meta.Generation + 1}
-		}
-		if c.stale = c.torn != nil && c.gap.Missing == c.state.meta.Generation+1; c.stale {
-			c.finding(CatalogueDamaged, c.torn.Path, c.torn.Position, fmt.Sprintf(
-				"%v; that it had been written shows in the journal, whose generation %d is gone", c.torn.Err, c.gap.Missing))
-			return nil
-		}
-		c.finding(JournalMissing, dir, 0, c.gap)
-	case errors.As(err, &name):
-		c.logs = false
-		c.finding(JournalDamaged, filepath.Join(dir, name.Name), 0, name)
-	default:
-		c.logs = false
-		if !errors.As(err, &c.journal) {
-			c.replay = err
-		}
-		return c.damage(JournalDamaged, dir, err)
-	}
-	for number, next := range c.state.gaps {
-		c.logs = false
-		f := c.finding(JournalDamaged, dir, 0, fmt.Sprintf("messages are missing: the next batch begins at offset %d", next))
-		c.of(f, number, c.state.partitions[number].end, next)
-	}
-	return nil
-}
-
-func (c *checker) journalOptions() journal.Options {
-	return journal.Options{
-		FS: c.o.FS, Dir: c.path(journalName), LogID: c.state.meta.Directory, Filed: c.state.meta.Generation,
-	}
 }
 
 // checkCursors holds cursors against the ends of their partitions.

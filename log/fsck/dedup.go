@@ -89,7 +89,11 @@ func (c *checker) checkDedup() error {
 	for _, name := range in.Unknown {
 		c.finding(UnknownFile, c.path(dedupName, name), 0, "not a name of the broker")
 	}
-	c.sinceMs = c.o.Now().Add(-idWindow).UnixMilli()
+	now := c.o.Now().UnixMilli()
+	for _, p := range c.state.partitions {
+		now = max(now, p.lastMs) // of a broker that has seen a later time
+	}
+	c.sinceMs = now - idWindow.Milliseconds()
 	return nil
 }
 

@@ -4,7 +4,8 @@
 // log and the journal as a broker's start does, by code of its own, and then holds against
 // each other what they say and what the files hold: every batch and every index entry of
 // every segment, the chain of extents of every partition from its end to its start, the
-// payload of every dead letter, every page of the index of transaction ids. What it finds
+// payload of every dead letter, every page of the index of transaction ids. Pointers into
+// segments that were rewritten are followed as package log/partition says. What it finds
 // is a Finding each, with file, position, what it means and what to do.
 //
 // A Finding is an error if something that was answered is lost or a broker would not

@@ -25,6 +25,12 @@ type link struct {
 	lost *index.Entry
 }
 
+// owner is whose a segment is: the partitions' of a queue, or one partition's.
+type owner struct {
+	queue     uint32
+	partition uint64
+}
+
 // relinker joins broken chains.
 type relinker struct {
 	*repairer
@@ -33,7 +39,8 @@ type relinker struct {
 }
 
 // relink joins what is left of broken chains. What is missing between two parts is marked
-// as lost, in new segments, one for each queue, that hold nothing else.
+// as lost, in new segments, one for each queue, that hold nothing else; of payloads of dead
+// letters in one of their own, as all of those.
 //
 // The catalogue knows the new segments before anything points into them, and until then the
 // chains stay broken for a broker: if this is interrupted nothing is passed over in silence.
@@ -94,11 +101,11 @@ func (l *relinker) join(b chainBreak) error {
 			if end <= p.start {
 				return nil
 			}
-			next, problem, err := l.c.entry(p, e.Prev)
+			next, problem, err := l.c.entry(p, e.Prev, end)
 			if err != nil {
 				return err
 			}
-			if problem != nil || next.EndOffset() != end {
+			if problem != nil || !l.c.joins(p, holder, end, &next) {
 				break
 			}
 			e = &next
@@ -109,23 +116,31 @@ func (l *relinker) join(b chainBreak) error {
 
 // writeLost writes the segments of what is lost, and lets the links point there.
 func (l *relinker) writeLost() (segments []record.Segment, err error) {
-	byQueue := map[uint32][]*link{}
+	byOwner := map[owner][]*link{}
 	for _, x := range l.links {
-		if x.lost != nil {
-			q := l.c.state.partitions[x.partition].Queue
-			byQueue[q] = append(byQueue[q], x)
+		if x.lost == nil {
+			continue
 		}
+		p := l.c.state.partitions[x.partition]
+		o := owner{queue: p.Queue}
+		if p.Hidden {
+			o.partition = p.Number
+		}
+		byOwner[o] = append(byOwner[o], x)
 	}
 	id := l.c.state.meta.NextSegment
 	for used := range l.c.state.segments {
 		id = max(id, used+1)
 	}
 	id = max(id, 1)
-	for _, q := range slices.Sorted(maps.Keys(byQueue)) {
-		d := record.Segment{ID: id, Queue: q, Sealed: true}
+	owners := slices.SortedFunc(maps.Keys(byOwner), func(a, b owner) int {
+		return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.partition, b.partition))
+	})
+	for _, o := range owners {
+		d := record.Segment{ID: id, Queue: o.queue, Partition: o.partition, Sealed: true}
 		path := l.c.path(segmentsName, segment.FileName(id))
-		s := Step{File: path, What: fmt.Sprintf("marks %d stretches of messages as lost", len(byQueue[q]))}
-		b := lostSegment(&d, byQueue[q])
+		s := Step{File: path, What: fmt.Sprintf("marks %d stretches of messages as lost", len(byOwner[o]))}
+		b := lostSegment(&d, byOwner[o])
 		if err := l.step(s, func() error { return l.create(path, b) }); err != nil {
 			return nil, err
 		}
@@ -140,7 +155,7 @@ func lostSegment(d *record.Segment, links []*link) []byte {
 	slices.SortFunc(links, func(a, b *link) int {
 		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.lost.BaseOffset, b.lost.BaseOffset))
 	})
-	b := segment.AppendFileHeader(nil, segment.FileHeader{ID: d.ID, Queue: d.Queue})
+	b := segment.AppendFileHeader(nil, segment.FileHeader{ID: d.ID, Queue: d.Queue, Partition: d.Partition})
 	list := make([]index.Entry, len(links))
 	for i, x := range links {
 		x.lost.Position, x.lost.Length = uint32(len(b)), segment.HeaderLen

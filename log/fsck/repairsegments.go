@@ -130,10 +130,14 @@ func (r *repairer) rebuild(s *segmentCheck, run *run, older *entries) error {
 	list := make([]index.Entry, len(run.entries))
 	for i := range run.entries {
 		list[i] = run.entries[i].Entry
-		if i > 0 && list[i-1].Partition == list[i].Partition && list[i-1].EndOffset() == list[i].BaseOffset {
+		inRun := i > 0 && list[i-1].Partition == list[i].Partition
+		if inRun && list[i-1].EndOffset() == list[i].BaseOffset {
 			list[i].Prev = run.entries[i-1].At
 		} else if e := older.before(list[i].Partition, list[i].BaseOffset); e != nil && e.EndOffset() == list[i].BaseOffset {
 			list[i].Prev = e.At
+		} else if p := r.c.state.partitions[list[i].Partition]; inRun && p != nil &&
+			r.c.joins(p, run.entries[i].At, list[i].BaseOffset, &run.entries[i-1]) {
+			list[i].Prev = run.entries[i-1].At
 		}
 	}
 	return r.writeIndex(s, list, run, "index built again")

@@ -16,14 +16,15 @@ import (
 // segmentCheck is what was found of one segment file.
 type segmentCheck struct {
 	record.Segment
-	path    string
-	missing bool                // or its file is another segment's
-	foreign uint32              // whose it is then; 0: nobody's
-	header  *segment.FileHeader // to be written again; nil: it is right
-	indexes []area              // of the runs whose index is right
-	lost    []lostRange         // batches that cannot be read, in runs whose index is right
-	rebuilt []run               // runs whose index is not right and whose batches are
-	dead    []area              // where neither can be read
+	replaces []uint32 // segments that are gone, and whose pointers this one answers
+	path     string
+	missing  bool                // or its file is another segment's
+	foreign  uint32              // whose it is then; 0: nobody's
+	header   *segment.FileHeader // to be written again; nil: it is right
+	indexes  []area              // of the runs whose index is right
+	lost     []lostRange         // batches that cannot be read, in runs whose index is right
+	rebuilt  []run               // runs whose index is not right and whose batches are
+	dead     []area              // where neither can be read
 }
 
 // area is a stretch of a file.
@@ -59,8 +60,11 @@ func (c *checker) checkSegments() error {
 		total += d.Length
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.state.segments)) {
-		s := &segmentCheck{Segment: c.state.segments[id], path: c.path(segmentsName, segment.FileName(id))}
+		s := &segmentCheck{Segment: c.state.segments[id], replaces: c.state.replaces[id], path: c.path(segmentsName, segment.FileName(id))}
 		c.segments[id] = s
+		for _, gone := range s.replaces {
+			c.moved[gone] = s
+		}
 		c.report.Summary.Segments++
 		c.report.Summary.SegmentBytes += s.Length
 		if err := c.checkSegment(s); err != nil {

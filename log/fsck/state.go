@@ -15,10 +15,13 @@ type state struct {
 	partitions map[uint64]*partition
 	groups     map[uint32]*group
 	segments   map[uint32]record.Segment
+	replaces   map[uint32][]uint32 // by rewritten segment: those that are gone for it
 	cursors    map[cursorKey]record.Cursor
 	gaps       map[uint64]int64 // partitions whose next batch is missing, to be excused by a deletion
 	gone       map[uint64]bool  // partitions that were deleted, or their queues
 	goneQueues map[uint32]bool
+	lostQueues map[uint32]string // a partition of each queue that is unknown, to be excused by its deletion
+	stray      string            // a batch of an unknown partition, to be excused by any deletion; "": none
 	scratch    []byte
 }
 
@@ -53,8 +56,8 @@ type cursorKey struct {
 func newState() *state {
 	return &state{
 		queues: map[uint32]*queue{}, partitions: map[uint64]*partition{}, groups: map[uint32]*group{},
-		segments: map[uint32]record.Segment{}, cursors: map[cursorKey]record.Cursor{},
-		gaps: map[uint64]int64{}, gone: map[uint64]bool{}, goneQueues: map[uint32]bool{},
+		segments: map[uint32]record.Segment{}, replaces: map[uint32][]uint32{}, cursors: map[cursorKey]record.Cursor{},
+		gaps: map[uint64]int64{}, gone: map[uint64]bool{}, goneQueues: map[uint32]bool{}, lostQueues: map[uint32]string{},
 	}
 }
 
@@ -68,9 +71,15 @@ func (s *state) load(k record.Kind, body []byte) (err error) {
 		d, err := record.DecodeSegment(body)
 		s.segments[d.ID] = d
 		return err
+	case record.KindRewritten:
+		d, err := record.DecodeRewritten(body)
+		if err == nil {
+			s.setRewritten(&d)
+		}
+		return err
 	case record.KindSegmentDropped:
 		id, err := record.DecodeSegmentDropped(body)
-		delete(s.segments, id)
+		s.dropSegment(id)
 		return err
 	case record.KindFiled:
 		d, err := record.DecodeFiled(body)
@@ -104,15 +113,6 @@ func (s *state) replay(frames []byte) error {
 			var c record.Cursor
 			c, err = record.DecodeCursor(body)
 			s.setCursor(c)
-		case record.KindPartition:
-			var d record.Partition
-			if d, err = record.DecodePartition(body); err == nil && s.queues[d.Queue] == nil &&
-				d.Queue >= s.meta.NextQueue && !s.goneQueues[d.Queue] {
-				err = fmt.Errorf("%w: partition of queue %d, which no record made", record.ErrCorrupt, d.Queue)
-			}
-			if err == nil {
-				s.setPartition(d)
-			}
 		default:
 			err = s.apply(k, body)
 		}
@@ -133,7 +133,12 @@ func (s *state) replayBatch(batch []byte) error {
 	switch {
 	case p == nil && h.Partition >= s.meta.NextPartition && !s.gone[h.Partition]:
 		return fmt.Errorf("%w: batch of partition %d, which no record made", record.ErrCorrupt, h.Partition)
-	case p == nil || h.EndOffset() <= p.filedEnd:
+	case p == nil:
+		if s.stray == "" && !s.gone[h.Partition] {
+			s.stray = fmt.Sprintf("a batch at offset %d of partition %d", h.BaseOffset, h.Partition)
+		}
+		return nil
+	case h.EndOffset() <= p.filedEnd:
 		return nil
 	case h.BaseOffset != p.end:
 		if _, known := s.gaps[p.Number]; !known {
@@ -235,8 +240,22 @@ func (s *state) apply(k record.Kind, body []byte) error {
 	return fmt.Errorf("%w: unknown record kind %d, written by a newer version?", record.ErrCorrupt, k)
 }
 
+func (s *state) setRewritten(d *record.Rewritten) {
+	for _, id := range d.Replaces {
+		s.dropSegment(id)
+	}
+	s.segments[d.ID] = record.Segment{ID: d.ID, Queue: d.Queue, Partition: d.Partition, Length: d.Length, Sealed: true}
+	s.replaces[d.ID] = d.Replaces
+}
+
+func (s *state) dropSegment(id uint32) {
+	delete(s.segments, id)
+	delete(s.replaces, id)
+}
+
 func (s *state) deleteQueue(number uint32) {
 	s.goneQueues[number] = true
+	delete(s.lostQueues, number)
 	if q := s.queues[number]; q != nil {
 		for _, p := range q.partitions {
 			s.deletePartition(p)
@@ -249,6 +268,9 @@ func (s *state) setPartition(d record.Partition) {
 	q := s.queues[d.Queue]
 	if q == nil {
 		s.gone[d.Number] = true
+		if !s.goneQueues[d.Queue] {
+			s.lostQueues[d.Queue] = d.Name
+		}
 		return
 	}
 	if s.partitions[d.Number] != nil {
@@ -289,7 +311,7 @@ func (s *state) live() {
 	}
 	for id, d := range s.segments {
 		if s.queues[d.Queue] == nil {
-			delete(s.segments, id)
+			s.dropSegment(id)
 		}
 	}
 }

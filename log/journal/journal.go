@@ -272,9 +272,13 @@ func (j *Journal) walOptions(generation uint64) wal.Options {
 	}
 }
 
-// create makes the log of a new generation and its name durable, or goes on with what an
-// attempt has left that failed.
+// create makes the log of a new generation and its name durable. What an attempt has left
+// that failed is removed first: its header may be in memory alone, for good, a sync that
+// succeeds after one that has failed would not tell, and there may be no room for a copy.
 func (j *Journal) create(generation uint64) (*wal.Log, error) {
+	if err := j.o.FS.RemoveAll(j.path(generation)); err != nil {
+		return nil, fmt.Errorf("start journal generation %d: %w", generation, err)
+	}
 	l, _, err := wal.Open(j.walOptions(generation), nil)
 	if err != nil {
 		return nil, fmt.Errorf("start journal generation %d: %w", generation, err)

@@ -443,8 +443,8 @@ func TestCrashDuringRotate(t *testing.T) {
 	}
 }
 
-// A generation that could not be made is made by the next attempt, and is on disk then:
-// after a sync that has failed, one that succeeds says nothing of what was written before.
+// A generation that could not be made is made anew by the next attempt: after a sync that
+// has failed, one that succeeds says nothing of the bytes that were written before.
 func TestRotateAgain(t *testing.T) {
 	for n := 0; ; n++ {
 		fsys := faultfs.New()

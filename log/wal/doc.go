@@ -6,11 +6,12 @@
 //
 // [Open] walks every segment file from the front, checks every byte and hands each
 // entry to its caller. It cuts a torn tail, refuses damage, replaces the last segment by a
-// copy that is synced, since a sync of it may have failed, and leaves the log ready to append. [Log.AppendFramed] hands an entry to the kernel,
-// [Log.Sync] puts everything appended on the disk. A full segment is synced and closed,
-// and the next one begun, inside the append that fills it. The first write or sync that
-// fails ends the log: every later call answers [ErrFailed], and only a new Open, which
-// verifies everything again, goes on. [Scan] walks a log that has no owner any more.
+// copy that is synced, since a sync of it may have failed, and leaves the log ready to
+// append. [Log.AppendFramed] hands an entry to the kernel, [Log.Sync] puts everything
+// appended on the disk. A full segment is synced and closed, and the next one begun, inside
+// the append that fills it. The first write or sync that fails ends the log: every later
+// call answers [ErrFailed], and only a new Open, which verifies everything again, goes on.
+// [Scan] walks a log that has no owner any more.
 //
 // A [Home] is a log that folds: a snapshot of a state followed by changes to it, with
 // a rewrite that replaces both by a new snapshot.

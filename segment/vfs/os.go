@@ -103,7 +103,9 @@ const (
 func room(st *unix.Statfs_t) (free, total int64) {
 	block := int64(st.Bsize) //nolint:unconvert // of another type on other systems
 	total = int64(st.Blocks) * block
-	if st.Files > 0 && st.Ffree < max(minFiles, min(st.Files/16, maxFiles)) {
+	// Signed elsewhere. Some, Ceph among them, answer -1 here for no end of files.
+	files, left := uint64(st.Files), uint64(st.Ffree) //nolint:unconvert // likewise
+	if files > 0 && left < max(minFiles, min(files/16, maxFiles)) {
 		return 0, total
 	}
 	return int64(st.Bavail) * block, total

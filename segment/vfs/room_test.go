@@ -21,6 +21,7 @@ func TestRoom(t *testing.T) {
 		{"enough of few", 200, 32, 50 * 4096},
 		{"a sixteenth", 1600, 99, 0},
 		{"none", 200, 0, 0},
+		{"without end", 200, 1<<64 - 1, 50 * 4096},
 	} {
 		st := unix.Statfs_t{Bsize: 4096, Blocks: 100, Bavail: 50, Files: tt.files, Ffree: tt.ffree}
 		if free, total := room(&st); free != tt.free || total != 100*4096 {

@@ -200,6 +200,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	w := open(t, onLoopback, func(w *world) {
 		w.server.ReadTimeout, w.server.IdleTimeout = 100*time.Millisecond, 100*time.Millisecond
 	})
+	w.client.Transport.(*http.Transport).DisableKeepAlives = true // its own would be cut off too
 	conns := map[string]*net.TCPConn{}
 	for begin, name := range map[string]string{
 		"": "nothing", "G": "a letter", "GET /health HTTP/1.1\r\nHost: x\r\nX-": "a header",
