@@ -38,10 +38,16 @@ func storedDirectory(t *testing.T) (string, *broker.Broker) {
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for found := []string(nil); len(found) == 0; found, err = filepath.Glob(filepath.Join(dir, "segments", "*.seg")) {
+	for {
+		found, err := filepath.Glob(filepath.Join(dir, "segments", "*.seg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) > 0 {
+			return dir, b
+		}
 		<-tick.C
 	}
-	return dir, b
 }
 
 func TestVerify(t *testing.T) {
