@@ -264,6 +264,13 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+func TestUsage(t *testing.T) {
+	s := setting{name: "A_B", value: "x", meaning: "speaks [TLS](security.md#tls) at `/path`"}
+	if got, want := s.usage(), "speaks TLS at /path (default x); A_B"; got != want {
+		t.Errorf("got %q want %q", got, want)
+	}
+}
+
 // TestTable looks after what the compiler does not: a name stands for one setting.
 func TestTable(t *testing.T) {
 	var flags []string

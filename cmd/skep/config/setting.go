@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -54,9 +55,12 @@ func (s *setting) shown(value string) string {
 	return fmt.Sprintf("<set:%d chars>", utf8.RuneCountInString(value))
 }
 
+// markup is what a terminal has no use for: links, of which the text stays, and code.
+var markup = regexp.MustCompile("\\[([^]]*)\\]\\([^)]*\\)|`")
+
 // usage is the help of a flag.
 func (s *setting) usage() string {
-	text := strings.ReplaceAll(s.meaning, "`", "")
+	text := markup.ReplaceAllString(s.meaning, "$1")
 	if d := s.value + s.absent; d != "" {
 		text += " (default " + d + ")"
 	}

@@ -28,7 +28,7 @@ func mainSettings() []setting {
 			kind: words("an address without a port", (*Config).setBindAddr)},
 		{name: "PORT", value: "6632", meaning: "port to serve on; 0 takes a free one, and the log says which",
 			kind: number("", 0, 65535, (*Config).setPort)},
-		{flag: "listen", absent: "127.0.0.1:6632", meaning: "both at once; wins over them",
+		{flag: "listen", absent: "127.0.0.1:6632", meaning: "`QUEEN_BIND_ADDR` and `PORT` at once; wins over them",
 			kind: words("HOST:PORT", (*Config).setListen)},
 		{name: "SKEP_FSYNC", value: "group", meaning: "when an answered write is on disk; see [guarantees.md](guarantees.md#skep_fsync)",
 			kind: words("`group`, `interval:<ms>` with at least 1, `never`", (*Config).setFsync)},
