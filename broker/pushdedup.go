@@ -165,15 +165,16 @@ func (f *finder) appendMinted(found []int64, key []byte, since int64) ([]int64, 
 }
 
 // earliest picks among candidates the first message with that transaction id appended at
-// or after since. One that retention has removed is still known by its key: then id is
-// zero and offset says where it was.
+// or after since. One that retention has removed is still known by its key: if there is no
+// other, id is zero and offset says where it was.
 func (f *finder) earliest(candidates []int64, key []byte, since int64) (id uuid.UUID, offset int64, found bool, err error) {
+	removed := int64(-1)
 	for _, o := range candidates {
-		if found && o >= offset {
+		if o < f.v.start {
+			removed = o
 			continue
 		}
-		if o < f.v.start {
-			id, offset, found = uuid.UUID{}, o, true
+		if found && o >= offset {
 			continue
 		}
 		m, ok, err := f.at(o)
@@ -183,6 +184,9 @@ func (f *finder) earliest(candidates []int64, key []byte, since int64) (id uuid.
 		if ok && m.CreatedAtMs >= since && m.hasID(key) {
 			id, offset, found = m.ID, o, true
 		}
+	}
+	if !found && removed >= 0 {
+		return uuid.UUID{}, removed, true, nil
 	}
 	return id, offset, found, nil
 }

@@ -358,6 +358,23 @@ func TestM157DroppedOriginal(t *testing.T) {
 	})
 }
 
+// Of an id that was stored twice, the window having been shorter then, a duplicate names the
+// one that is still there.
+func TestM157NamesWhatIsLeft(t *testing.T) {
+	retainingAgain(t, func(w *world, again func()) {
+		w.configure("q", `{"dedupWindowSeconds":1}`)
+		w.queued(msg("q", "p", "a"))
+		w.after(11 * time.Second)
+		second := w.push(msg("q", "p", "a"))[0]
+		w.configure("q", `{"maxWaitTimeSeconds":10}`)
+		w.total("q", 1)
+		again()
+		if r := w.push(msg("q", "p", "a"))[0]; second.Status != "queued" || r.Status != "duplicate" || r.MessageID != second.MessageID {
+			t.Errorf("%+v, want a duplicate of %+v", r, second)
+		}
+	})
+}
+
 func TestM225SealOfAnEmptiedPartition(t *testing.T) {
 	for name, row := range map[string]struct {
 		options string
