@@ -147,6 +147,8 @@ type PopPart struct {
 	PartitionID uuid.UUID
 	Spans       []Span
 	Attempt     int // how often this batch has been handed out, from 1
+
+	of *queue // not nil
 }
 
 // Message is one delivered message. Its slices stay valid and unchanged.

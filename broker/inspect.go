@@ -87,39 +87,3 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 	pi.Pending = worst - pi.Processing
 	return pi
 }
-
-// Stats are counters for operators.
-type Stats struct {
-	Queues     int
-	Partitions int
-	Parked     int
-	Leases     int
-
-	DamagedPartitions int // out of service; see Broker.DamagedPartitions
-
-	// Since Open: messages that each rule has dropped, and segments with their bytes.
-	DroppedByRetention, DroppedCompleted, DroppedByEviction int64
-	DroppedSegments, DroppedSegmentBytes                    int64
-	// Since Open: segments that were mostly dead and have been replaced, the bytes that
-	// replace them, and those that the disk got back.
-	RewrittenSegments, RewrittenBytes, ReclaimedBytes int64
-}
-
-// Stats returns the counters.
-func (b *Broker) Stats() Stats {
-	b.mu.RLock()
-	queues, partitions := len(b.queues), b.partitions.count()
-	if q := b.queues[spoolKey]; q != nil {
-		queues, partitions = queues-1, partitions-int(q.count.Load())
-	}
-	b.mu.RUnlock()
-	d, r := &b.dropped, &b.rewritten
-	return Stats{
-		Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len(),
-		DamagedPartitions:  b.DamagedPartitions(),
-		DroppedByRetention: d.messages[dropRetention].Load(), DroppedCompleted: d.messages[dropCompleted].Load(),
-		DroppedByEviction: d.messages[dropEviction].Load(),
-		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
-		RewrittenSegments: r.segments.Load(), RewrittenBytes: r.copied.Load(), ReclaimedBytes: r.freed.Load(),
-	}
-}

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -77,6 +78,8 @@ var routes = [...]route{
 
 	{"GET", "/health", public, (*request).health},
 	{"GET", "/status", readOnly, (*request).status},
+	{"GET", "/metrics", public, (*request).metrics},
+	{"GET", "/metrics/prometheus", public, listed((*request).prometheus)},
 }
 
 const (
@@ -88,7 +91,7 @@ const (
 var byLength = func() (table [maxSegments + 1][]splitRoute) {
 	for i := range routes {
 		segments := strings.Split(routes[i].pattern[1:], "/")
-		table[len(segments)] = append(table[len(segments)], splitRoute{&routes[i], segments})
+		table[len(segments)] = append(table[len(segments)], splitRoute{&routes[i], segments, operationOf(segments)})
 	}
 	return table
 }()
@@ -96,6 +99,7 @@ var byLength = func() (table [maxSegments + 1][]splitRoute) {
 type splitRoute struct {
 	*route
 	segments []string
+	op       operation
 }
 
 // path is a raw path, split at '/'.
@@ -177,6 +181,7 @@ func appendAllowed(allowed string, r *route) string {
 
 // handle serves one request.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	began := time.Now()
 	r := requests.Get().(*request)
 	r.ctx, r.server, r.tenant = ctx, s, broker.DefaultTenant
 	r.work.budget, r.room.budget = s.smallBodies, s.answers
@@ -189,6 +194,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if handler := r.route(); handler != nil {
 		handler(r)
 	}
+	s.requests.count(r.op, ctx.Response.StatusCode(), time.Since(began))
 	r.release()
 }
 
@@ -214,6 +220,7 @@ func (r *request) route() func(*request) {
 		r.abandonBody()
 		r.sendText(fasthttp.StatusServiceUnavailable, recovering)
 	case r.decodeParams(found, &p):
+		r.op = found.op
 		return found.handle
 	default:
 		r.abandonBody()

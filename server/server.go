@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
@@ -26,6 +27,8 @@ const (
 	DefaultReadTimeout   = 10 * time.Second
 	DefaultWriteTimeout  = 30 * time.Second
 	DefaultIdleTimeout   = 120 * time.Second
+	DefaultMetricsGroups = 200
+	DefaultMetricsEvery  = time.Minute
 )
 
 // Every open connection holds one buffer of each kind, so they decide what ten
@@ -73,6 +76,9 @@ type Broker interface {
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error
 
+	// Stats and Traffic look at no partition; Traffic(true) begins the maxima anew.
+	Stats() broker.Stats
+	Traffic(roll bool) []broker.QueueTraffic
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
 	DamagedPartitions() int
@@ -109,6 +115,12 @@ type Options struct {
 	WriteTimeout time.Duration // for an answer
 	IdleTimeout  time.Duration // between the requests of a connection
 
+	// MetricsGroups is how many consumer groups have a lag in the metrics, those behind most.
+	MetricsGroups int
+	// MetricsEvery is how often what went through is summed up; a minute.
+	MetricsEvery time.Duration
+	Now          func() time.Time // nil: time.Now
+
 	EngineName string // in /health; "skep"
 	Version    string
 }
@@ -124,6 +136,11 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&o.DefaultSubscriptionMode, "all")
 	setDefault(&o.EngineName, "skep")
+	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
+	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return o
 }
 
@@ -153,6 +170,12 @@ type Server struct {
 
 	conns connSet
 
+	started  time.Time
+	requests requestCounts
+	minutes  minutes
+	lags     lags
+	registry *prometheus.Registry
+
 	bodyPatience time.Duration // shorter in tests
 
 	// messages walks a part of a pop; tests put others in its place.
@@ -170,7 +193,9 @@ func New(opts Options) *Server {
 		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
 		messages:     (*broker.PopPart).Messages,
+		started:      opts.Now(),
 	}
+	s.registry = newRegistry(s)
 	if opts.Broker != nil {
 		s.SetBroker(opts.Broker)
 	}
@@ -210,6 +235,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	if !s.listenOn(ln) {
 		return ln.Close()
 	}
+	stop := s.minutes.start(s)
+	defer stop()
 	err := s.http.Serve(&listener{Listener: ln, server: s})
 	if err != nil && !s.stopping.Load() {
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)

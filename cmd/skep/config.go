@@ -55,6 +55,7 @@ func variables() []variable {
 		{"SKEP_IN_FLIGHT_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.InFlightBytes = n })},
 		{"SKEP_ANSWER_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.AnswerBytes = n })},
 		{"SKEP_MAX_CONNS", number(1, 1<<31, func(c *config, n int64) { c.server.MaxConns = int(n) })},
+		{"SKEP_METRICS_MAX_GROUPS", number(1, 1_000_000, func(c *config, n int64) { c.server.MetricsGroups = int(n) })},
 		{"POP_DEFAULT_TIMEOUT_MS", number(1, 600_000, setPopTimeout)},
 		{"DEFAULT_TIMEOUT", number(1, 600_000, setPopTimeout)},
 		{"DEFAULT_SUBSCRIPTION_MODE", (*config).setSubscriptionMode},
