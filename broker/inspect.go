@@ -68,7 +68,7 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 // inspectLocked counts what the slowest group still has to do. Total is pending plus
 // processing plus what every group has completed.
 func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
-	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start}
+	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start, Start: p.start, End: p.hwm}
 	if pi.Total > 0 {
 		pi.OldestMs, pi.NewestMs = p.startMs, p.lastMs
 	}
@@ -78,6 +78,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 			lag, out := p.owedLocked(floor, c, now)
 			worst = max(worst, lag)
 			leased += out
+			pi.noteCursor(c)
 		}
 	}
 	if worst < 0 {
@@ -86,4 +87,16 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 	pi.Processing = min(leased, worst)
 	pi.Pending = worst - pi.Processing
 	return pi
+}
+
+// noteCursor adds what a cursor has done; nil: nothing yet.
+func (pi *PartitionInfo) noteCursor(c *cursor) {
+	if c == nil {
+		return
+	}
+	pi.Consumed += c.consumed
+	pi.LastActivityMs = max(pi.LastActivityMs, c.consumedMs)
+	if c.lease != nil {
+		pi.LastActivityMs = max(pi.LastActivityMs, msOfID(c.lease.id))
+	}
 }

@@ -22,6 +22,7 @@ type minutes struct {
 	waited  float64 // seconds, in all
 	newest  map[uuid.UUID]queueMinute
 	settled systemMinute // the minute before
+	ends    []minuteEnd  // of the latest minutes, oldest first, back to latelySpan
 }
 
 // queueMinute is the newest minute of a queue in which something happened.
@@ -35,6 +36,15 @@ type systemMinute struct {
 	syncs      journal.SyncCounts
 	schedLagMs float64
 }
+
+// minuteEnd is what had gone through at the end of a minute.
+type minuteEnd struct {
+	at    time.Time
+	total broker.Traffic
+}
+
+// latelySpan is what throughput is told of.
+const latelySpan = 5 * time.Minute
 
 // shownFor is how long the newest minute of a queue is shown that has no traffic any more.
 const shownFor = 5 * time.Minute
@@ -87,6 +97,10 @@ func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.St
 			newest[q.ID] = old
 		}
 	}
+	m.ends = append(m.ends, minuteEnd{now, st.Traffic})
+	for len(m.ends) > 1 && now.Sub(m.ends[1].at) >= latelySpan {
+		m.ends = m.ends[1:]
+	}
 	m.settled = m.systemSince(&st)
 	m.waits, m.waited = schedLatency()
 	m.began, m.queues, m.total, m.syncs, m.newest = now, next, st.Traffic, st.Journal.Took, newest
@@ -137,4 +151,17 @@ func (m *minutes) show(now time.Time, queues []broker.QueueTraffic, st *broker.S
 		s.schedLagMs = m.settled.schedLagMs
 	}
 	return shown, s
+}
+
+// lately returns what went through in the last latelySpan, or a minute more.
+func (m *minutes) lately(now time.Time, st *broker.Stats) broker.Traffic {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var since broker.Traffic
+	for _, end := range m.ends {
+		if now.Sub(end.at) >= latelySpan {
+			since = end.total
+		}
+	}
+	return st.Traffic.Minus(&since)
 }

@@ -45,6 +45,14 @@ var routes = [...]route{
 	{"POST", "/api/v1/lease/:leaseId/extend", readWrite, (*request).extend},
 	{"POST", "/api/v1/configure", readWrite, (*request).configure},
 
+	{"GET", "/api/v1/status/queues", readOnly, listed((*request).statusQueues)},
+	{"GET", "/api/v1/status/queues/:queue", readOnly, listed((*request).statusQueue)},
+	{"POST", "/api/v1/stats/refresh", adminOnly, (*request).refreshStats},
+
+	{"GET", "/api/v1/resources/overview", readOnly, listed((*request).overview)},
+	{"GET", "/api/v1/resources/namespaces", readOnly, listed((*request).namespaces)},
+	{"GET", "/api/v1/resources/tasks", readOnly, listed((*request).tasks)},
+	{"GET", "/api/v1/resources/partitions", readOnly, listed((*request).partitions)},
 	{"GET", "/api/v1/resources/queues", readOnly, listed((*request).listQueues)},
 	{"GET", "/api/v1/resources/queues/:queue", readOnly, listed((*request).describeQueue)},
 	{"DELETE", "/api/v1/resources/queues/:queue", adminOnly, (*request).deleteQueue},
