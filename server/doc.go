@@ -45,5 +45,7 @@
 // # Metrics
 //
 // What passes is counted by the broker (broker/traffic.go) and here (requests.go), in
-// atomics that are found by number. Each scrape reads them (prometheus.go).
+// atomics that are found by number. Each scrape reads them (prometheus.go). At the end of every
+// minute their growth goes to package history, on disk, with the totals that the next process
+// begins from.
 package server

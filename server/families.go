@@ -72,6 +72,17 @@ var (
 	transactionCount = counter("queen_process_transactions_total", "Transactions committed.")
 	deadLettered     = counter("queen_process_dlq_total", "Messages set aside as dead letters.")
 
+	totalPushRequests = counter("queen_cluster_push_requests_total", "Push requests since the data directory was made.", "scope")
+	totalPopRequests  = counter("queen_cluster_pop_requests_total", "Pop requests since then.", "scope")
+	totalAckRequests  = counter("queen_cluster_ack_requests_total", "Acknowledging requests since then.", "scope")
+	totalPushMessages = counter("queen_cluster_push_messages_total", "Messages stored since then.", "scope")
+	totalPopMessages  = counter("queen_cluster_pop_messages_total", "Messages delivered since then.", "scope")
+	totalAckMessages  = counter("queen_cluster_ack_messages_total", "Messages acknowledged as completed since then.", "scope")
+	totalTransactions = counter("queen_cluster_transactions_total", "Transactions committed since then.", "scope")
+	totalDLQ          = counter("queen_cluster_dlq_total", "Messages set aside since then.", "scope")
+	totalAcks         = counter("queen_cluster_ack_total", "Acknowledgements since then.", "scope", "result")
+	totalErrors       = counter("queen_cluster_db_errors_total", "Errors of the store that a process outlived: none; a failed write ends it.", "scope")
+
 	deletedMessages = counter("queen_retention_deleted_messages_total", "Messages dropped, by the rule of their queue.", "rule")
 	deletedBytes    = counter("queen_retention_deleted_bytes_total", "Bytes of segments that have left the disk.")
 	evictedUnread   = counter("queen_retention_evicted_unread_messages_total", "Messages that a rule took from a group that had not acknowledged them.")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/log/journal"
+	"github.com/skepmq/skep/server/history"
 )
 
 // minutes sums up what went through in a minute, by queue, from counters that only grow.
@@ -16,7 +17,9 @@ type minutes struct {
 	mu      sync.Mutex
 	began   time.Time // of the minute that is running; zero: there is no broker yet
 	queues  map[uuid.UUID]broker.Traffic
+	base    broker.Traffic // what had gone through before the process started
 	total   broker.Traffic
+	usage   usage
 	syncs   journal.SyncCounts
 	waits   uint64  // for a processor
 	waited  float64 // seconds, in all
@@ -79,12 +82,18 @@ func (s *Server) RollMetrics() {
 	if b == nil {
 		return
 	}
-	s.minutes.roll(s.opts.Now(), (*b).Traffic(true), (*b).Stats())
+	st := (*b).Stats()
+	minute := s.minutes.roll(s.opts.Now(), (*b).Traffic(true), st)
+	if !st.DiskFull { // the rest of the disk is for what matters
+		minute.Process.UptimeMs = s.opts.Now().Sub(s.started).Milliseconds()
+		s.history.Append(&minute)
+	}
 }
 
-func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.Stats) {
+func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.Stats) history.Minute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	sum := m.sumLocked(now, queues, &st)
 	next := make(map[uuid.UUID]broker.Traffic, len(queues))
 	newest := map[uuid.UUID]queueMinute{}
 	for i := range queues {
@@ -104,6 +113,44 @@ func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.St
 	m.settled = m.systemSince(&st)
 	m.waits, m.waited = schedLatency()
 	m.began, m.queues, m.total, m.syncs, m.newest = now, next, st.Traffic, st.Journal.Took, newest
+	m.usage = readUsage()
+	return sum
+}
+
+// sumLocked sums up the minute that is running.
+func (m *minutes) sumLocked(now time.Time, queues []broker.QueueTraffic, st *broker.Stats) history.Minute {
+	began, u, system := m.began, readUsage(), m.systemSince(st)
+	if began.IsZero() || began.After(now) {
+		began = now
+	}
+	sum := history.Minute{
+		StartMs: began.UnixMilli(), LengthMs: now.Sub(began).Milliseconds(),
+		Totals: m.base, Traffic: st.Traffic.Minus(&m.total),
+		Process: history.Process{
+			RSS: u.rss, Virtual: u.virtual, UserNs: int64(u.user - m.usage.user), SystemNs: int64(u.system - m.usage.system),
+			SchedLagUs: int64(system.schedLagMs * 1000), SyncUs: system.syncs.Quantile(0.99).Microseconds(),
+			StoreBytes: st.SegmentBytes + st.Journal.Unfiled, Segments: int64(st.Segments),
+		},
+	}
+	sum.Totals.Add(&st.Traffic)
+	for i := range queues {
+		if q := m.since(&queues[i]); q.active() {
+			sum.Queues = append(sum.Queues, history.Queue{
+				ID: q.ID, Name: q.Name, Namespace: q.Namespace, Task: q.Task,
+				Partitions: int64(q.Partitions), Parked: q.Parked, MaxLagMs: q.MaxLagMs, Traffic: q.Traffic,
+			})
+		}
+	}
+	return sum
+}
+
+// lifetime returns what went through since the directory was made.
+func (m *minutes) lifetime(st *broker.Stats) broker.Traffic {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	total := m.base
+	total.Add(&st.Traffic)
+	return total
 }
 
 // since returns what a queue has had in the minute that is running.

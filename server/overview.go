@@ -71,7 +71,7 @@ func (r *request) overview() {
 	c, partitions := totalled(queues)
 	st := r.broker.Stats()
 	now := r.server.opts.Now()
-	all, lately := st.Traffic, r.server.minutes.lately(now, &st)
+	all, lately := r.server.minutes.lifetime(&st), r.server.minutes.lately(now, &st)
 
 	b := append(r.answer(), '{')
 	b = appendNumber(b, "queues", int64(len(queues)))

@@ -64,6 +64,7 @@ func (c collector) Collect(metricsC chan<- prometheus.Metric) {
 	out.flag(ready, !c.s.stopping.Load() && b.Ready() == nil)
 	st, queues := b.Stats(), b.Traffic(false)
 	traffic(out, &st.Traffic)
+	lifetime(out, c.s.minutes.lifetime(&st))
 	standing(out, &st, b.Maintenance())
 	store(out, &st)
 	memoryBounds(out, c.s, &st)
@@ -130,6 +131,22 @@ func traffic(out scrape, t *broker.Traffic) {
 	out.add(deletedMessages, float64(t[broker.DroppedByAge]), "age")
 	out.add(deletedMessages, float64(t[broker.DroppedCompleted]), "completed")
 	out.add(deletedMessages, float64(t[broker.DroppedByEviction]), "eviction")
+}
+
+func lifetime(out scrape, t broker.Traffic) {
+	for _, x := range [...]struct {
+		f family
+		c broker.Counter
+	}{
+		{totalPushRequests, broker.PushRequests}, {totalPopRequests, broker.PopRequests}, {totalAckRequests, broker.AckRequests},
+		{totalPushMessages, broker.PushedMessages}, {totalPopMessages, broker.PoppedMessages}, {totalAckMessages, broker.AckedMessages},
+		{totalTransactions, broker.Transactions}, {totalDLQ, broker.DeadLettered},
+	} {
+		out.add(x.f, float64(t[x.c]), "cluster")
+	}
+	out.add(totalAcks, float64(t[broker.AckedMessages]), "cluster", "success")
+	out.add(totalAcks, float64(t[broker.FailedAcks]), "cluster", "failed")
+	out.add(totalErrors, 0, "cluster")
 }
 
 func standing(out scrape, st *broker.Stats, m broker.Maintenance) {

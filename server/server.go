@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server/history"
 )
 
 // Defaults of Options.
@@ -29,6 +30,8 @@ const (
 	DefaultIdleTimeout   = 120 * time.Second
 	DefaultMetricsGroups = 200
 	DefaultMetricsEvery  = time.Minute
+
+	DefaultMetricsRetention = 90 * 24 * time.Hour
 )
 
 // Every open connection holds one buffer of each kind, so they decide what ten
@@ -119,7 +122,10 @@ type Options struct {
 	MetricsGroups int
 	// MetricsEvery is how often what went through is summed up; a minute.
 	MetricsEvery time.Duration
-	Now          func() time.Time // nil: time.Now
+	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
+	MetricsDir       string
+	MetricsRetention time.Duration
+	Now              func() time.Time // nil: time.Now
 
 	EngineName string // in /health; "skep"
 	Version    string
@@ -138,6 +144,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.EngineName, "skep")
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
+	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -173,6 +180,7 @@ type Server struct {
 	started  time.Time
 	requests requestCounts
 	minutes  minutes
+	history  *history.Log
 	lags     lags
 	registry *prometheus.Registry
 
@@ -196,6 +204,10 @@ func New(opts Options) *Server {
 		started:      opts.Now(),
 	}
 	s.registry = newRegistry(s)
+	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
+	if newest, ok := s.history.Newest(); ok {
+		s.minutes.base = newest.Totals
+	}
 	if opts.Broker != nil {
 		s.SetBroker(opts.Broker)
 	}
@@ -257,6 +269,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		// fasthttp knows of the listener only once its Serve runs. Closing one that it
 		// has closed already is an error that says just that.
 		_ = ln.Close()
+	}
+	s.RollMetrics()
+	if err := s.history.Close(); err != nil {
+		s.log.Warn().Err(err).Msg("close the metrics")
 	}
 	if err != nil {
 		s.conns.closeAll()

@@ -56,6 +56,8 @@ func variables() []variable {
 		{"SKEP_ANSWER_BYTES", number(1<<20, 1<<40, func(c *config, n int64) { c.server.AnswerBytes = n })},
 		{"SKEP_MAX_CONNS", number(1, 1<<31, func(c *config, n int64) { c.server.MaxConns = int(n) })},
 		{"SKEP_METRICS_MAX_GROUPS", number(1, 1_000_000, func(c *config, n int64) { c.server.MetricsGroups = int(n) })},
+		{"METRICS_RETENTION_DAYS", number(1, 36_500, func(c *config, n int64) { c.server.MetricsRetention = time.Duration(n) * 24 * time.Hour })},
+		{"METRICS_FLUSH_MS", number(1000, 3_600_000, func(c *config, n int64) { c.server.MetricsEvery = time.Duration(n) * time.Millisecond })},
 		{"POP_DEFAULT_TIMEOUT_MS", number(1, 600_000, setPopTimeout)},
 		{"DEFAULT_TIMEOUT", number(1, 600_000, setPopTimeout)},
 		{"DEFAULT_SUBSCRIPTION_MODE", (*config).setSubscriptionMode},

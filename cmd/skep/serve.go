@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 )
@@ -102,6 +104,7 @@ func serve(ctx context.Context, c config, logTo io.Writer) error {
 	c.limitHeap(&logger)
 	c.server.Logger = logger
 	c.server.Version = buildVersion()
+	c.server.MetricsDir = filepath.Join(c.dataDir, fsck.MetricsName)
 	srv := server.New(c.server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()

@@ -5,11 +5,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skepmq/skep/log/fsck"
 )
 
 // scrape reads the metrics: the value of each line, by its name and labels.
@@ -204,4 +208,43 @@ func TestG113GroupLag(t *testing.T) {
 		t.Errorf("lag %v of %+v", v[lag], far)
 	}
 	w.wantMetrics(map[string]float64{"queen_groups": 2, `queen_group_lag_messages{group="near",queue="q"}`: -1})
+}
+
+// Totals go on after a stop, and after a kill but for the minute that ran. What is damaged or
+// missing of them stops nothing.
+func TestG151TotalsOutliveTheProcess(t *testing.T) {
+	w := open(t)
+	w.configure("q", `{"retryLimit":0}`)
+	w.queued(numbered("q", "p", "m", 3)...)
+	w.buried(w.ack("", w.pop("q", "batch=1").Messages[0].as("failed")))
+	want := func(pushed, failed float64) {
+		t.Helper()
+		w.wantMetrics(map[string]float64{
+			`queen_cluster_push_messages_total{scope="cluster"}`:       pushed,
+			`queen_cluster_ack_total{result="failed",scope="cluster"}`: failed,
+			`queen_cluster_dlq_total{scope="cluster"}`:                 failed,
+			`queen_cluster_db_errors_total{scope="cluster"}`:           0,
+		})
+	}
+	want(3, 1)
+	w.restart()
+	want(3, 1)
+	w.queued(msg("q", "p", "kept"))
+	w.rolled()
+	w.queued(msg("q", "p", "lost"))
+	w.crash()
+	want(4, 1)
+	w.stop()
+	dir := filepath.Join(w.dir, fsck.MetricsName)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, []byte("in the way"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	want(0, 0)
+	w.queued(msg("q", "p", "on"))
+	w.rolled()
+	want(1, 0)
 }
