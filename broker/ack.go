@@ -26,12 +26,19 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 		last    journal.Ticket
 		settled []*acknowledge
 	)
+	b.traffic.counters[AckRequests].Add(1)
 	for _, sub := range subGroups(acks) {
 		a := &acknowledge{b: b, acks: acks, results: results, items: sub, goneAt: -1, leaseID: acks[sub[0]].LeaseID}
 		if err := a.run(t, group); err != nil {
 			// This one is undecided; others are none of its concern.
 			b.log.Error().Err(err).Msg("ack failed")
 			a.refuse(errFlush)
+		}
+		if a.p != nil {
+			a.p.queue.traffic.counters[AckRequests].Add(1)
+			b.countAcks(a.p.queue, sub, acks, results)
+		} else {
+			b.traffic.counters[FailedAcks].Add(int64(len(sub)))
 		}
 		if !a.decided {
 			a.ticket = b.journal.Join() // the refusal may rest on what others have decided

@@ -147,6 +147,8 @@ type PopPart struct {
 	PartitionID uuid.UUID
 	Spans       []Span
 	Attempt     int // how often this batch has been handed out, from 1
+
+	of *queue // not nil
 }
 
 // Message is one delivered message. Its slices stay valid and unchanged.
@@ -243,7 +245,12 @@ type PartitionInfo struct {
 	DeadLetters int64
 	OldestMs    int64 // append time of the oldest retained message, 0: none
 	NewestMs    int64
-	Damage      *Damage // nil: it is in service
+	Start, End  int64 // first offset kept, and one past the last; of Queue and Queues alone, as what follows
+	Consumed    int64 // messages that acknowledgements have passed, all groups'
+	// LastActivityMs is when a group was last given messages that it still has, or has
+	// acknowledged some; 0: never.
+	LastActivityMs int64
+	Damage         *Damage // nil: it is in service
 }
 
 // DeadLetter is a message set aside for one group.

@@ -135,6 +135,8 @@ type Broker struct {
 	watched  map[uint32]*watched
 	cleanup  cleanup
 
+	traffic   traffic // since Open
+	recovered []Phase // how long each part of Open took
 	dropped   dropped
 	rewritten rewritten
 
@@ -284,6 +286,7 @@ func (b *Broker) ensurePartition(q *queue, name []byte) *partition {
 	}
 	q.addPartitionLocked(p)
 	b.partitions.set(p.number, p)
+	b.count(q, PartitionsCreated, 1)
 	return p
 }
 

@@ -310,7 +310,7 @@ func (cl *claim) finish(b *Broker, readErr error) (part PopPart, err error) {
 	}
 	return PopPart{
 		Queue: p.queue.name, Partition: p.name, PartitionID: partitionID(b.directory, p.number),
-		Spans: cl.spans, Attempt: attempt,
+		Spans: cl.spans, Attempt: attempt, of: p.queue,
 	}, nil
 }
 

@@ -87,6 +87,7 @@ func (b *Broker) remove(p *partition, sinceMs int64) (t journal.Ticket, ok bool)
 	b.changed.record(frame)
 	_, t = b.journal.Append(frame, false)
 	p.removed = true
+	b.count(p.queue, PartitionsRemoved, 1)
 	return t, true
 }
 

@@ -72,7 +72,7 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 // inspectLocked counts what the slowest group still has to do. Total is pending plus
 // processing plus what every group has completed.
 func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
-	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start}
+	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start, Start: p.start, End: p.hwm}
 	if pi.Total > 0 {
 		pi.OldestMs, pi.NewestMs = p.startMs, p.lastMs
 	}
@@ -82,6 +82,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 			lag, out := p.owedLocked(floor, c, now)
 			worst = max(worst, lag)
 			leased += out
+			pi.noteCursor(c)
 		}
 	}
 	if worst < 0 {
@@ -92,38 +93,14 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 	return pi
 }
 
-// Stats are counters for operators.
-type Stats struct {
-	Queues     int
-	Partitions int
-	Parked     int
-	Leases     int
-
-	DamagedPartitions int // out of service; see Broker.DamagedPartitions
-
-	// Since Open: messages that each rule has dropped, and segments with their bytes.
-	DroppedByRetention, DroppedCompleted, DroppedByEviction int64
-	DroppedSegments, DroppedSegmentBytes                    int64
-	// Since Open: segments that were mostly dead and have been replaced, the bytes that
-	// replace them, and those that the disk got back.
-	RewrittenSegments, RewrittenBytes, ReclaimedBytes int64
-}
-
-// Stats returns the counters.
-func (b *Broker) Stats() Stats {
-	b.mu.RLock()
-	queues, partitions := len(b.queues), b.partitions.count()
-	if q := b.queues[spoolKey]; q != nil {
-		queues, partitions = queues-1, partitions-int(q.count.Load())
+// noteCursor adds what a cursor has done; nil: nothing yet.
+func (pi *PartitionInfo) noteCursor(c *cursor) {
+	if c == nil {
+		return
 	}
-	b.mu.RUnlock()
-	d, r := &b.dropped, &b.rewritten
-	return Stats{
-		Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len(),
-		DamagedPartitions:  b.DamagedPartitions(),
-		DroppedByRetention: d.messages[dropRetention].Load(), DroppedCompleted: d.messages[dropCompleted].Load(),
-		DroppedByEviction: d.messages[dropEviction].Load(),
-		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
-		RewrittenSegments: r.segments.Load(), RewrittenBytes: r.copied.Load(), ReclaimedBytes: r.freed.Load(),
+	pi.Consumed += c.consumed
+	pi.LastActivityMs = max(pi.LastActivityMs, c.consumedMs)
+	if c.lease != nil {
+		pi.LastActivityMs = max(pi.LastActivityMs, msOfID(c.lease.id))
 	}
 }

@@ -28,6 +28,16 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 	if !p.alive() {
 		return p.empty(), nil // it has hung up while its request was on the way
 	}
+	res, err := p.run()
+	if err == nil {
+		p.count(res)
+	}
+	return res, err
+}
+
+// run answers the pop, after a wait if there is nothing yet.
+func (p *popper) run() (*PopResult, error) {
+	b := p.b
 	if p.gate.closed {
 		if open, err := p.awaitOpening(); !open {
 			return p.paused(), err
@@ -38,7 +48,7 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 		return res, err
 	}
 	w := newWaiter()
-	if !b.parking.enter(w, req.Alive, b.o.MaxParked) {
+	if !b.parking.enter(w, p.req.Alive, b.o.MaxParked) {
 		if p.hold > 0 {
 			p.impatient = true
 			return p.try() // no room to wait for more
@@ -46,6 +56,7 @@ func (b *Broker) Pop(req *PopRequest) (*PopResult, error) {
 		return nil, ErrTooManyParked
 	}
 	defer b.parking.leave(w)
+	defer p.park()()
 	return p.wait(w)
 }
 

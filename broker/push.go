@@ -62,6 +62,7 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 			b.publish(batch.p, batch.end)
 		}
 	}
+	b.countPush(s.batches)
 	return nil
 }
 
@@ -242,6 +243,7 @@ func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partit
 	if b.appendLocked(s, p, stamp, id) {
 		s.settleStored(b, batch, p, base, stamp, id)
 		batch.p, batch.end = p, p.end
+		b.count(q, PushedMessages, p.end-base)
 		if s.stored != nil {
 			s.stored()
 		}

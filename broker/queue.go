@@ -50,8 +50,9 @@ type queue struct {
 	// groupList is groups as a slice, replaced whole, for the push path.
 	groupList atomic.Pointer[[]*group]
 
-	dead  deadLetters
-	aging aging
+	dead    deadLetters
+	aging   aging
+	traffic traffic
 
 	// awaited are pinned pops that wait for a partition to come into being.
 	awaited watch

@@ -97,7 +97,9 @@ func (b *Broker) recover() error {
 	step := func(name string, fn func() error) error {
 		began := time.Now()
 		err := fn()
-		event = event.Str(name, rounded(time.Since(began)+r.beside))
+		took := time.Since(began) + r.beside
+		event = event.Str(name, rounded(took))
+		b.recovered = append(b.recovered, Phase{name, took})
 		r.beside = 0
 		return err
 	}
@@ -115,6 +117,7 @@ func (b *Broker) recover() error {
 			return err
 		}
 	}
+	b.recovered = append(b.recovered, Phase{"total", time.Since(start)})
 	event.Str("total", rounded(time.Since(start))).Int("queues", len(b.queues)).Int("partitions", b.partitions.count()).
 		Int64("replayed_bytes", b.journal.Unfiled()).Str("path", b.o.Dir).Msg("data directory recovered")
 	return nil

@@ -15,12 +15,13 @@ const (
 	dropRetention dropRule = iota
 	dropCompleted
 	dropEviction
-	dropRules // how many there are
 )
 
-// dropped counts what rules have dropped since Open.
+// dropCounters are what the messages of each rule are counted as.
+var dropCounters = [...]Counter{dropRetention: DroppedByAge, dropCompleted: DroppedCompleted, dropEviction: DroppedByEviction}
+
+// dropped counts what has left the disk since Open.
 type dropped struct {
-	messages [dropRules]atomic.Int64
 	segments atomic.Int64
 	bytes    atomic.Int64 // of the segments
 }
@@ -208,10 +209,10 @@ func (b *Broker) applyCut(e dueEntry, s *agingState, c cut, w windows, nowMs int
 		}
 		messages = c.offset - p.start
 		if c.rule != dropCompleted {
-			p.noteUnreadLocked(groups, c.offset)
+			b.noteUnreadLocked(p, groups, c.offset)
 		}
 		b.cutLocked(p, c)
-		b.dropped.messages[c.rule].Add(messages)
+		b.count(p.queue, dropCounters[c.rule], messages)
 	}
 	if p.goneLocked() || p.start == p.end {
 		p.aging = false // its next message puts it back
@@ -246,10 +247,11 @@ func (b *Broker) nextLookLocked(e dueEntry, w windows, nowMs int64, moved bool) 
 
 // noteUnreadLocked counts what each group loses that has not acknowledged it, with the places
 // of all of them known.
-func (p *partition) noteUnreadLocked(groups []*group, start int64) {
+func (b *Broker) noteUnreadLocked(p *partition, groups []*group, start int64) {
 	for _, g := range groups {
 		if floor, _, ok := p.standingLocked(g); ok && floor+1 < start && !g.deleted.Load() {
 			g.evicted.Add(start - floor - 1)
+			b.count(p.queue, EvictedUnread, start-floor-1)
 		}
 	}
 }

@@ -354,7 +354,7 @@ func TestRetentionLife(t *testing.T) {
 	if got := k.check(t, "end", k.b); !slices.Equal(got, []string{"a6", "c2"}) {
 		t.Fatalf("got %v", got)
 	}
-	if d := k.b.Stats(); d.DroppedByEviction != 13 || d.DroppedByRetention != 0 || d.DroppedCompleted != 0 || d.DroppedSegments < 3 || d.DroppedSegmentBytes == 0 {
+	if d := k.b.Stats(); d.Traffic[DroppedByEviction] != 13 || d.Traffic[DroppedByAge] != 0 || d.Traffic[DroppedCompleted] != 0 || d.DroppedSegments < 3 || d.DroppedSegmentBytes == 0 {
 		t.Errorf("stats %+v", d)
 	}
 	if d := k.b.Stats(); d.Partitions != 4 { // a, c and d made anew, and the hidden one

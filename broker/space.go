@@ -24,6 +24,8 @@ type space struct {
 	// mark is what the journal had taken at the latest look, room how much more it may
 	// take before the next.
 	mark, room atomic.Int64
+	// free and total are bytes of the disk at that look.
+	free, total atomic.Int64
 
 	mu sync.Mutex // one look at a time
 }
@@ -66,6 +68,8 @@ func (b *Broker) checkSpace() {
 		b.log.Warn().Err(err).Str("path", b.o.Dir).Msg("free disk space unknown")
 		return
 	}
+	s.free.Store(free)
+	s.total.Store(total)
 	was := s.full.Load()
 	high, spare := int64(b.o.DiskHighPercent), int64(0)
 	if was {

@@ -95,6 +95,7 @@ func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 	if tx.bundle != nil {
 		b.reveal(tx.bundle)
 	}
+	tx.count(x, &r)
 	return r, nil
 }
 

@@ -108,6 +108,13 @@ func (b *budget) settle(g *grant, n int64) {
 	b.serve()
 }
 
+// used returns how many bytes are taken, those of who holds the reserve left out.
+func (b *budget) used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total - b.free
+}
+
 // pressed reports whether requests wait.
 func (b *budget) pressed() bool {
 	b.mu.Lock()

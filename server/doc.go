@@ -38,6 +38,14 @@
 //
 // # Goroutines
 //
-// The package starts none of its own. fasthttp runs one per connection; Shutdown
-// returns when they are gone, or closes their connections when its context ends.
+// Serve starts one, which ends the minutes of the metrics (minutes.go), and waits for it.
+// fasthttp runs one per connection; Shutdown returns when they are gone, or closes their
+// connections when its context ends.
+//
+// # Metrics
+//
+// What passes is counted by the broker (broker/traffic.go) and here (requests.go), in
+// atomics that are found by number. Each scrape reads them (prometheus.go). At the end of every
+// minute their growth goes to package history, on disk, with the totals that the next process
+// begins from.
 package server

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,8 @@ type fake struct {
 	browsed broker.MessageFilter
 	detail  broker.MessageDetail
 
+	stats    broker.Stats
+	traffic  []broker.QueueTraffic
 	ready    error
 	damaged  int
 	stopOnce sync.Once
@@ -212,7 +215,9 @@ func (f *fake) Message(broker.Tenant, uuid.UUID, string) (broker.MessageDetail, 
 	return f.detail, f.err
 }
 
-func (f *fake) DamagedPartitions() int { return f.damaged }
+func (f *fake) Stats() broker.Stats                { return f.stats }
+func (f *fake) Traffic(bool) []broker.QueueTraffic { return slices.Clone(f.traffic) }
+func (f *fake) DamagedPartitions() int             { return f.damaged }
 
 func (f *fake) Ready() error { return f.ready }
 func (f *fake) StopWaiting() { f.stopOnce.Do(func() { close(f.stopC) }) }

@@ -37,6 +37,7 @@ type request struct {
 	work share   // of the budget of its body
 	out  *buffer // nil: no answer begun
 
+	op      operation
 	room    share // of the budget of answers
 	listing bool  // it has a turn to make a list
 

@@ -82,17 +82,7 @@ func appendDamaged(b []byte, n int) []byte {
 
 // filterQueues sorts the queues, newest first, and keeps those that were asked for.
 func filterQueues(queues []broker.QueueInfo, q filters) []broker.QueueInfo {
-	namespace, task := q.text("namespace"), q.text("task")
-	queues = slices.DeleteFunc(queues, func(i broker.QueueInfo) bool {
-		return namespace != "" && i.Options.Namespace != namespace || task != "" && i.Options.Task != task
-	})
-	slices.SortStableFunc(queues, func(a, b broker.QueueInfo) int {
-		if a.CreatedAtMs != b.CreatedAtMs {
-			return int(min(max(b.CreatedAtMs-a.CreatedAtMs, -1), 1))
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	return window(queues, q.number("offset", 0), q.number("limit", -1))
+	return window(matching(queues, q), q.number("offset", 0), q.number("limit", -1))
 }
 
 // window returns at most limit elements from offset on; a negative limit is none.

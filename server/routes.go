@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -33,6 +34,14 @@ var routes = [...]route{
 	{"POST", "/api/v1/lease/:leaseId/extend", readWrite, (*request).extend},
 	{"POST", "/api/v1/configure", readWrite, (*request).configure},
 
+	{"GET", "/api/v1/status/queues", readOnly, listed((*request).statusQueues)},
+	{"GET", "/api/v1/status/queues/:queue", readOnly, listed((*request).statusQueue)},
+	{"POST", "/api/v1/stats/refresh", adminOnly, (*request).refreshStats},
+
+	{"GET", "/api/v1/resources/overview", readOnly, listed((*request).overview)},
+	{"GET", "/api/v1/resources/namespaces", readOnly, listed((*request).namespaces)},
+	{"GET", "/api/v1/resources/tasks", readOnly, listed((*request).tasks)},
+	{"GET", "/api/v1/resources/partitions", readOnly, listed((*request).partitions)},
 	{"GET", "/api/v1/resources/queues", readOnly, listed((*request).listQueues)},
 	{"GET", "/api/v1/resources/queues/:queue", readOnly, listed((*request).describeQueue)},
 	{"DELETE", "/api/v1/resources/queues/:queue", adminOnly, (*request).deleteQueue},
@@ -66,6 +75,8 @@ var routes = [...]route{
 
 	{"GET", "/health", public, (*request).health},
 	{"GET", "/status", readOnly, (*request).status},
+	{"GET", "/metrics", public, (*request).metrics},
+	{"GET", "/metrics/prometheus", public, listed((*request).prometheus)},
 }
 
 const (
@@ -77,7 +88,7 @@ const (
 var byLength = func() (table [maxSegments + 1][]splitRoute) {
 	for i := range routes {
 		segments := strings.Split(routes[i].pattern[1:], "/")
-		table[len(segments)] = append(table[len(segments)], splitRoute{&routes[i], segments})
+		table[len(segments)] = append(table[len(segments)], splitRoute{&routes[i], segments, operationOf(segments)})
 	}
 	return table
 }()
@@ -85,6 +96,7 @@ var byLength = func() (table [maxSegments + 1][]splitRoute) {
 type splitRoute struct {
 	*route
 	segments []string
+	op       operation
 }
 
 // path is a raw path, split at '/'.
@@ -166,6 +178,7 @@ func appendAllowed(allowed string, r *route) string {
 
 // handle serves one request.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	began := time.Now()
 	r := requests.Get().(*request)
 	r.ctx, r.server, r.tenant = ctx, s, broker.DefaultTenant
 	r.work.budget, r.room.budget = s.smallBodies, s.answers
@@ -178,6 +191,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if handler := r.route(); handler != nil {
 		handler(r)
 	}
+	s.requests.count(r.op, ctx.Response.StatusCode(), time.Since(began))
 	r.release()
 }
 
@@ -205,6 +219,7 @@ func (r *request) route() func(*request) {
 		r.abandonBody()
 		r.sendText(fasthttp.StatusServiceUnavailable, recovering)
 	case r.decodeParams(found, &p):
+		r.op = found.op
 		return found.handle
 	default:
 		r.abandonBody()

@@ -30,7 +30,7 @@ func TestUnrouted(t *testing.T) {
 		{"GET", "/streams/v1/queries", 404, notFound, ""},
 		{"GET", "/internal/api/notify", 404, notFound, ""},
 		{"GET", "/auth/me", 404, notFound, ""},
-		{"GET", "/metrics", 404, notFound, ""},
+		{"GET", "/metrics/x", 404, notFound, ""},
 		{"GET", "/status/x", 404, notFound, ""},
 		{"POST", "/", 404, notFound, ""},
 		{"PATCH", "/somewhere", 404, notFound, ""},
@@ -103,7 +103,11 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/system/maintenance/pop": adminOnly, "POST /api/v1/system/maintenance/pop": adminOnly,
 		"GET /api/v1/system/shared-state": adminOnly, "GET /api/v1/status/buffers": readOnly,
 		"GET /internal/api/shared-state/stats": adminOnly, "GET /internal/api/inter-instance/stats": adminOnly,
-		"GET /health": public, "GET /status": readOnly,
+		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public,
+
+		"GET /api/v1/status/queues": readOnly, "GET /api/v1/status/queues/:queue": readOnly, "POST /api/v1/stats/refresh": adminOnly,
+		"GET /api/v1/resources/overview": readOnly, "GET /api/v1/resources/namespaces": readOnly,
+		"GET /api/v1/resources/tasks": readOnly, "GET /api/v1/resources/partitions": readOnly,
 	}
 	for _, r := range routes {
 		key := r.method + " " + r.pattern

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server/auth"
+	"github.com/skepmq/skep/server/history"
 )
 
 // Defaults of Options.
@@ -28,6 +30,10 @@ const (
 	DefaultReadTimeout   = 10 * time.Second
 	DefaultWriteTimeout  = 30 * time.Second
 	DefaultIdleTimeout   = 120 * time.Second
+	DefaultMetricsGroups = 200
+	DefaultMetricsEvery  = time.Minute
+
+	DefaultMetricsRetention = 90 * 24 * time.Hour
 )
 
 // Every open connection holds one buffer of each kind, so they decide what ten
@@ -75,6 +81,9 @@ type Broker interface {
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error
 
+	// Stats and Traffic look at no partition; Traffic(true) begins the maxima anew.
+	Stats() broker.Stats
+	Traffic(roll bool) []broker.QueueTraffic
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
 	DamagedPartitions() int
@@ -119,6 +128,15 @@ type Options struct {
 	WriteTimeout time.Duration // for an answer
 	IdleTimeout  time.Duration // between the requests of a connection
 
+	// MetricsGroups is how many consumer groups have a lag in the metrics, those behind most.
+	MetricsGroups int
+	// MetricsEvery is how often what went through is summed up; a minute.
+	MetricsEvery time.Duration
+	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
+	MetricsDir       string
+	MetricsRetention time.Duration
+	Now              func() time.Time // nil: time.Now
+
 	EngineName string // in /health; "skep"
 	Version    string
 }
@@ -134,6 +152,12 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&o.DefaultSubscriptionMode, "all")
 	setDefault(&o.EngineName, "skep")
+	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
+	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
+	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return o
 }
 
@@ -164,6 +188,13 @@ type Server struct {
 	conns connSet
 	hosts hostNames
 
+	started  time.Time
+	requests requestCounts
+	minutes  minutes
+	history  *history.Log
+	lags     lags
+	registry *prometheus.Registry
+
 	bodyPatience time.Duration // shorter in tests
 
 	// messages walks a part of a pop; tests put others in its place.
@@ -181,6 +212,12 @@ func New(opts Options) *Server {
 		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
 		messages:     (*broker.PopPart).Messages,
+		started:      opts.Now(),
+	}
+	s.registry = newRegistry(s)
+	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
+	if newest, ok := s.history.Newest(); ok {
+		s.minutes.base = newest.Totals
 	}
 	if opts.Broker != nil {
 		s.SetBroker(opts.Broker)
@@ -221,6 +258,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	if !s.listenOn(ln) {
 		return ln.Close()
 	}
+	stop := s.minutes.start(s)
+	defer stop()
 	err := s.http.Serve(&listener{Listener: ln, server: s})
 	if err != nil && !s.stopping.Load() {
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
@@ -241,6 +280,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		// fasthttp knows of the listener only once its Serve runs. Closing one that it
 		// has closed already is an error that says just that.
 		_ = ln.Close()
+	}
+	s.RollMetrics()
+	if err := s.history.Close(); err != nil {
+		s.log.Warn().Err(err).Msg("close the metrics")
 	}
 	if err != nil {
 		s.conns.closeAll()

@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/cmd/skep/config"
+	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/server"
 )
@@ -115,6 +117,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	limitHeap(c, &logger)
 	c.Server.Logger = logger
 	c.Server.Version = buildVersion()
+	c.Server.MetricsDir = filepath.Join(c.DataDir, fsck.MetricsName)
 	srv := server.New(c.Server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()

@@ -89,6 +89,8 @@ const (
 	dedupName    = "dedup"
 	// RepairsName is the directory of what repairs have taken away or replaced.
 	RepairsName = "repairs"
+	// MetricsName is the directory of what metrics are kept; it may hold anything, or be missing.
+	MetricsName = "metrics"
 )
 
 // checker is one look at a directory.
@@ -198,7 +200,7 @@ func (c *checker) checkNames() error {
 	if err != nil {
 		return err
 	}
-	known := []string{lockName, catalogName, offsetsName, journalName, segmentsName, dedupName, RepairsName}
+	known := []string{lockName, catalogName, offsetsName, journalName, segmentsName, dedupName, RepairsName, MetricsName}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			c.finding(UnknownFile, c.path(name), 0, "not a name of the broker")

@@ -128,8 +128,7 @@ func (j *Journal) sync(lastWarn *time.Time) error {
 		return fmt.Errorf("sync: %w", err)
 	}
 	took := time.Since(start)
-	j.stats.syncs.Add(1)
-	j.stats.syncNs.Add(int64(took))
+	j.stats.synced(took)
 	if took >= slowSync && time.Since(*lastWarn) >= time.Second {
 		*lastWarn = time.Now()
 		j.o.Logger.Warn().Str("took", took.String()).Str("path", j.o.Dir).Msg("slow sync of the commit journal")

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -312,7 +313,54 @@ func (j *Journal) reserve(g *group, n int) {
 
 // counters are atomics so that Stats never waits.
 type counters struct {
-	groups, frames, syncs, syncNs, bytes atomic.Int64
+	groups, frames, syncs, syncNs, bytes, slow atomic.Int64
+	took                                       [len(SyncBounds) + 1]atomic.Int64
+}
+
+// SyncBounds divide syncs by how long they took.
+var SyncBounds = [...]time.Duration{
+	100 * time.Microsecond, 200 * time.Microsecond, 300 * time.Microsecond, 500 * time.Microsecond, 700 * time.Microsecond,
+	1 * time.Millisecond, 1500 * time.Microsecond, 2 * time.Millisecond, 3 * time.Millisecond, 5 * time.Millisecond,
+	7 * time.Millisecond, 10 * time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond,
+	50 * time.Millisecond, 70 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	1 * time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+}
+
+// SyncCounts are syncs, by the first of SyncBounds that they did not exceed; the last are
+// those beyond all.
+type SyncCounts [len(SyncBounds) + 1]int64
+
+func (c *counters) synced(took time.Duration) {
+	c.syncs.Add(1)
+	c.syncNs.Add(int64(took))
+	if took >= slowSync {
+		c.slow.Add(1)
+	}
+	c.took[SyncBucket(took)].Add(1)
+}
+
+// SyncBucket returns where SyncCounts counts a duration.
+func SyncBucket(took time.Duration) (i int) {
+	for i < len(SyncBounds) && took > SyncBounds[i] {
+		i++
+	}
+	return i
+}
+
+// Quantile returns a bound that a share q of what was counted does not exceed; 0 when
+// nothing was. What lies beyond all bounds counts as the last.
+func (c *SyncCounts) Quantile(q float64) time.Duration {
+	var total, seen int64
+	for _, n := range c {
+		total += n
+	}
+	rank := max(int64(math.Ceil(q*float64(total))), 1)
+	for i, n := range c {
+		if seen += n; seen >= rank {
+			return SyncBounds[min(i, len(SyncBounds)-1)]
+		}
+	}
+	return 0
 }
 
 // Stats are counters since Open.
@@ -321,15 +369,21 @@ type Stats struct {
 	Frames   int64         // appends they held
 	Syncs    int64         // syncs of the journal
 	SyncTime time.Duration // spent in them
-	Bytes    int64         // written, envelopes included
-	Unfiled  int64         // bytes that no checkpoint has filed yet
+	Slow     int64         // syncs of a second or more
+	Took     SyncCounts
+	Bytes    int64 // written, envelopes included
+	Unfiled  int64 // bytes that no checkpoint has filed yet
 }
 
 // Stats returns the counters.
 func (j *Journal) Stats() Stats {
-	return Stats{
+	st := Stats{
 		Groups: j.stats.groups.Load(), Frames: j.stats.frames.Load(),
 		Syncs: j.stats.syncs.Load(), SyncTime: time.Duration(j.stats.syncNs.Load()),
-		Bytes: j.stats.bytes.Load(), Unfiled: j.Unfiled(),
+		Slow: j.stats.slow.Load(), Bytes: j.stats.bytes.Load(), Unfiled: j.Unfiled(),
 	}
+	for i := range st.Took {
+		st.Took[i] = j.stats.took[i].Load()
+	}
+	return st
 }

@@ -89,7 +89,8 @@ func (w *world) start() {
 		w.t.Fatalf("open broker: %v", err)
 	}
 	o := w.server
-	o.Broker, o.Logger = b, zerolog.Nop()
+	o.Broker, o.Logger, o.Now = b, zerolog.Nop(), w.clock.now
+	o.MetricsDir = filepath.Join(w.dir, fsck.MetricsName)
 	in := &instance{broker: b, server: server.New(o)}
 	if w.tcp {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -257,6 +258,9 @@ func (w *world) try(method, target, body string, header http.Header) (a answer, 
 	return answer{got.Status, got.Header, got.Body}, err
 }
 
+// metricsType is what scrapers of metrics look for.
+const metricsType = "text/plain; version=0.0.4; charset=utf-8"
+
 // checkAnswer checks what holds for every answer.
 func (w *world) checkAnswer(request string, a answer) {
 	w.t.Helper()
@@ -266,7 +270,7 @@ func (w *world) checkAnswer(request string, a answer) {
 		}
 		return
 	}
-	if got := a.header.Get("Content-Type"); got != "application/json" && got != "text/html; charset=utf-8" {
+	if got := a.header.Get("Content-Type"); got != "application/json" && got != "text/html; charset=utf-8" && got != metricsType {
 		w.t.Errorf("%s: Content-Type %q", request, got)
 	}
 	if a.status < 400 {

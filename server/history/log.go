@@ -1,0 +1,216 @@
+package history
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skepmq/skep/segment/vfs"
+)
+
+// Options say where minutes are kept and for how long.
+type Options struct {
+	FS        vfs.FS // nil: the operating system's
+	Dir       string // made with the first minute; "": minutes are not kept
+	Retention time.Duration
+	Logger    zerolog.Logger
+}
+
+// fileMs is how much time goes into a file.
+const fileMs = 24 * 60 * 60 * 1000
+
+// Log is a series of files of minutes.
+type Log struct {
+	o Options
+
+	mu      sync.Mutex
+	file    vfs.File // nil: none yet
+	firstMs int64    // the time in its name
+	size    int64
+	warned  bool // of the failure that lasts
+}
+
+// New returns a log. It reads nothing.
+func New(o Options) *Log {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	return &Log{o: o}
+}
+
+const suffix = ".minutes"
+
+// name forms the name of a file from the start of its first minute.
+func name(ms int64) string { return fmt.Sprintf("%020d%s", ms, suffix) }
+
+func startOf(file string) (ms int64, ok bool) {
+	digits, ok := strings.CutSuffix(file, suffix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	ms, err := strconv.ParseInt(digits, 10, 64)
+	return ms, err == nil && ms >= 0
+}
+
+// files returns the starts of all files, oldest first.
+func (l *Log) files() (starts []int64) {
+	names, err := l.o.FS.List(l.o.Dir)
+	if err != nil {
+		return nil // there are none yet, or none that can be read
+	}
+	for _, n := range names { // sorted
+		if ms, ok := startOf(n); ok {
+			starts = append(starts, ms)
+		}
+	}
+	return starts
+}
+
+// Newest returns the newest minute there is.
+func (l *Log) Newest() (newest Minute, ok bool) {
+	if l.o.Dir == "" {
+		return newest, false
+	}
+	starts := l.files()
+	for i := len(starts) - 1; i >= 0 && !ok; i-- {
+		l.walk(starts[i], func(m *Minute) { newest, ok = *m, true })
+	}
+	return newest, ok
+}
+
+// Each calls fn with the minutes that begin from an instant on and before another, file by
+// file in the order of their first minutes.
+func (l *Log) Each(fromMs, toMs int64, fn func(*Minute)) {
+	if l.o.Dir == "" {
+		return
+	}
+	for _, start := range l.files() {
+		// A minute that began before a roll, or on a clock that was set back, lies in a file
+		// of another day.
+		if start >= toMs+fileMs || start < fromMs-2*fileMs {
+			continue
+		}
+		l.walk(start, func(m *Minute) {
+			if m.StartMs >= fromMs && m.StartMs < toMs {
+				fn(m)
+			}
+		})
+	}
+}
+
+// walk reads a file up to the first frame that is not whole.
+func (l *Log) walk(start int64, fn func(*Minute)) {
+	f, err := l.o.FS.Open(filepath.Join(l.o.Dir, name(start)))
+	if err != nil {
+		return // removed meanwhile
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 64<<10)
+	var frame []byte
+	for rest := size; ; rest -= int64(len(frame)) {
+		header, err := r.Peek(frameHeader)
+		if err != nil {
+			return
+		}
+		n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(header[4:]))
+		if n > rest {
+			return
+		}
+		frame = append(frame[:0], make([]byte, n)...)
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return
+		}
+		m, _, err := DecodeMinute(frame)
+		if err != nil {
+			return
+		}
+		fn(&m)
+	}
+}
+
+// Append keeps a minute. What fails is logged once, until something works again.
+func (l *Log) Append(m *Minute) {
+	if l.o.Dir == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.append(m)
+	if err != nil && !l.warned {
+		l.o.Logger.Warn().Err(err).Str("path", l.o.Dir).Msg("a minute of the metrics is not kept")
+	}
+	l.warned = err != nil
+}
+
+func (l *Log) append(m *Minute) error {
+	if l.file == nil || m.StartMs >= l.firstMs+fileMs || m.StartMs < l.firstMs {
+		if err := l.roll(m.StartMs); err != nil {
+			return err
+		}
+	}
+	frame := AppendMinute(nil, m)
+	if _, err := l.file.WriteAt(frame, l.size); err != nil {
+		return errors.Join(fmt.Errorf("write a minute: %w", err), l.close())
+	}
+	l.size += int64(len(frame))
+	return nil
+}
+
+// roll begins a file and removes those that are too old. A name that is taken is not: another
+// process may have had the same minute.
+func (l *Log) roll(ms int64) error {
+	if err := l.close(); err != nil {
+		return err
+	}
+	if err := l.o.FS.MkdirAll(l.o.Dir); err != nil {
+		return fmt.Errorf("make directory of metrics: %w", err)
+	}
+	taken := map[int64]bool{}
+	for _, start := range l.files() {
+		taken[start] = true
+		if start < ms-l.o.Retention.Milliseconds()-fileMs {
+			if err := l.o.FS.Remove(filepath.Join(l.o.Dir, name(start))); err != nil {
+				return fmt.Errorf("remove old metrics: %w", err)
+			}
+		}
+	}
+	first := ms
+	for taken[first] {
+		first++
+	}
+	f, err := l.o.FS.Create(filepath.Join(l.o.Dir, name(first)))
+	if err != nil {
+		return fmt.Errorf("begin a file of metrics: %w", err)
+	}
+	l.file, l.firstMs, l.size = f, ms, 0
+	return nil
+}
+
+// Close ends the file; the next minute would begin another.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
+}
+
+func (l *Log) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
