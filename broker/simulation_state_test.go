@@ -248,12 +248,16 @@ func (s *simState) render(later *simState) (map[simKey]string, error) {
 				return nil, err
 			}
 		}
-		p.renderFrom(start, s.setBack || later.setBack, out)
+		wallMs := max(s.wallMs, later.wallMs)
+		if s.setBack || later.setBack {
+			wallMs = math.MaxInt64 // what has ended may seem to go on
+		}
+		p.renderFrom(start, wallMs, out)
 	}
 	return out, nil
 }
 
-func (p *simPart) renderFrom(start int64, endless bool, out map[simKey]string) {
+func (p *simPart) renderFrom(start, wallMs int64, out map[simKey]string) {
 	unit := "partition " + p.queue + "/" + p.name
 	out[simKey{unit, "id"}] = fmt.Sprintf("%s @%d", p.id, p.createdMs)
 	out[simKey{unit, "offsets"}] = fmt.Sprint(start, " to ", p.end)
@@ -266,9 +270,13 @@ func (p *simPart) renderFrom(start int64, endless bool, out map[simKey]string) {
 		}
 		lease := simNoLease
 		if c.attempt > 0 || c.lease != "" {
-			lease = fmt.Sprintf("attempt %d from %d, lease %s", c.attempt, c.attemptStart, c.lease)
-			if !endless {
-				lease += fmt.Sprintf(" until %d", c.leaseMs)
+			held, untilMs := c.lease, c.leaseMs
+			if start == p.end && untilMs <= wallMs {
+				held, untilMs = "", 0 // the next pop ends it, and does not wait for the record
+			}
+			lease = fmt.Sprintf("attempt %d from %d, lease %s", c.attempt, c.attemptStart, held)
+			if wallMs < math.MaxInt64 {
+				lease += fmt.Sprintf(" until %d", untilMs)
 			}
 		}
 		out[simKey{unit, "cursor " + g}] = fmt.Sprintf("committed %d, consumed %d at %d, retries %d, %s",
