@@ -88,9 +88,10 @@ func ask(t testing.TB, c *http.Client, method, target, body string, headers ...s
 
 // levels is the table of docs/security.md, by hand: who may call what.
 var levels = map[string][]string{
-	"public": {"GET /health", "HEAD /health"},
+	"public": {"GET /health", "HEAD /health", "GET /metrics", "HEAD /metrics", "GET /metrics/prometheus", "HEAD /metrics/prometheus"},
 	"read-only": {
-		"GET /status", "GET /api/v1/status/buffers",
+		"GET /status", "GET /api/v1/status/buffers", "GET /api/v1/status/queues", "GET /api/v1/status/queues/:queue",
+		"GET /api/v1/resources/overview", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/resources/partitions",
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/queues/:queue", "GET /api/v1/resources/queues/:queue/depth",
 		"GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/lagging", "GET /api/v1/consumer-groups/:group",
 		"GET /api/v1/dlq", "GET /api/v1/messages", "GET /api/v1/messages/:partitionId/:transactionId",
@@ -105,7 +106,7 @@ var levels = map[string][]string{
 	},
 	"admin": {
 		"DELETE /api/v1/resources/queues/:queue", "DELETE /api/v1/consumer-groups/:group", "DELETE /api/v1/consumer-groups/:group/queues/:queue",
-		"DELETE /api/v1/dlq",
+		"DELETE /api/v1/dlq", "POST /api/v1/stats/refresh",
 		"GET /api/v1/system/maintenance", "POST /api/v1/system/maintenance", "GET /api/v1/system/maintenance/pop", "POST /api/v1/system/maintenance/pop",
 		"GET /api/v1/system/shared-state", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
 	},
