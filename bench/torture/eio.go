@@ -66,6 +66,7 @@ func (e *env) failOnce(n int) (err error) {
 		return err
 	}
 	fmt.Fprintf(e.log, "round %d: %v, %v\n", n, f, b.Env)
+	t.unreadable.Store(f.call == "openat")
 	tr, err := attach(p, filepath.Join(root, "trace"), f)
 	if err != nil {
 		return err
@@ -109,6 +110,7 @@ func (e *env) failOnce(n int) (err error) {
 		return err
 	}
 	t.revive()
+	t.unreadable.Store(false)
 	if p, err = e.start(b, dir, a); err != nil {
 		return err
 	}

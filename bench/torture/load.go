@@ -97,6 +97,9 @@ func (t *tally) work(ctx context.Context, a *api, queue string) (acked bool, err
 	if err != nil || status == http.StatusNoContent || status == http.StatusServiceUnavailable {
 		return false, nil
 	}
+	if status == http.StatusInternalServerError && t.unreadable.Load() {
+		return false, nil
+	}
 	messages, err := decodePop(status, answer)
 	if err != nil || len(messages) == 0 {
 		return false, err

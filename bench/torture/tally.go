@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,6 +40,8 @@ type tally struct {
 	seed    uint64
 	sizeMin int
 	sizeMax int
+	// unreadable says that files may not open, so that a pop may answer an error of the disk.
+	unreadable atomic.Bool
 
 	mu    sync.Mutex
 	lanes map[string]*lane
