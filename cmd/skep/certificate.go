@@ -61,13 +61,18 @@ func (c *certificate) config() *tls.Config {
 }
 
 // reload reads the files again at each signal, until ctx ends. What cannot be read changes
-// nothing.
+// nothing. Where there is no certificate, nil, it says so: unheard, the signal would end the
+// process.
 func (c *certificate) reload(ctx context.Context, signals <-chan os.Signal, logger *zerolog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-signals:
+			if c == nil {
+				logger.Info().Msg("SIGHUP has no effect without a certificate")
+				continue
+			}
 			if err := c.load(); err != nil {
 				logger.Error().Err(err).Msg("the old certificate stays in use")
 				continue
@@ -91,10 +96,8 @@ func secure(c *config.Config, logger *zerolog.Logger) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	signals := make(chan os.Signal, 1)
-	if cert != nil {
-		signal.Notify(signals, syscall.SIGHUP)
-		wg.Go(func() { cert.reload(ctx, signals, logger) })
-	}
+	signal.Notify(signals, syscall.SIGHUP)
+	wg.Go(func() { cert.reload(ctx, signals, logger) })
 	if v := c.Server.Auth; v != nil {
 		wg.Go(func() { v.Run(ctx) })
 	}

@@ -182,3 +182,24 @@ func TestCertificateReload(t *testing.T) {
 	stop()
 	wg.Wait()
 }
+
+// SIGHUP, which ends a process that does not ask for it, leaves a broker without TLS alone.
+func TestHangUpWithoutCertificate(t *testing.T) {
+	lines := make(logLines, 1)
+	logger := zerolog.New(lines)
+	stop, err := secure(&config.Config{}, &logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-lines; !strings.Contains(line, "SIGHUP has no effect") {
+		t.Errorf("logged %s", line)
+	}
+}
