@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -119,11 +120,19 @@ func verifier(c *config.Config, logger *zerolog.Logger) (*auth.Verifier, error) 
 }
 
 // limitHosts lets a listener on the loopback answer to names of the loopback alone, and
-// those that are allowed. On other addresses names are asked for if some are allowed.
+// those that are allowed. On other addresses names are asked for if some are allowed. The
+// one it was told to listen on leads here by no trick, and is what skep health asks for. But
+// all addresses at once have none: a browser does not mark what goes to 0.0.0.0.
 func limitHosts(c *config.Config, addr net.Addr) {
-	if c.Server.AllowedHosts = c.AllowedHosts; c.AllowedHosts == nil && onLoopback(addr) {
-		c.Server.AllowedHosts = []string{}
+	allowed := c.AllowedHosts
+	if allowed == nil && !onLoopback(addr) {
+		return
 	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		host, _, _ := net.SplitHostPort(c.Listen)
+		allowed = append(slices.Clone(allowed), host, tcp.IP.String())
+	}
+	c.Server.AllowedHosts = allowed
 }
 
 func onLoopback(addr net.Addr) bool {
