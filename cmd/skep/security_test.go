@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -26,7 +27,7 @@ import (
 )
 
 // G-813, G-960: what cannot work ends the start, and the message names the variable but no
-// secret.
+// secret. skep config says so without a start.
 func TestG813Boot(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env    []string
@@ -58,6 +59,15 @@ func TestG813Boot(t *testing.T) {
 			status := run(t.Context(), args, nil, &stderr, &stderr)
 			if status != tt.status || !strings.Contains(stderr.String(), tt.want) || strings.Contains(stderr.String(), "hunter2") {
 				t.Errorf("status %d: %s", status, &stderr)
+			}
+			if name == "no such file" {
+				return
+			}
+			stderr.Reset()
+			args[0] = "config"
+			status = run(t.Context(), args, nil, io.Discard, &stderr)
+			if status != tt.status || !strings.Contains(stderr.String(), tt.want) || strings.Contains(stderr.String(), "hunter2") {
+				t.Errorf("skep config: status %d: %s", status, &stderr)
 			}
 		})
 	}
