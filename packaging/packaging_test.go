@@ -86,3 +86,15 @@ func TestPackageIsComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestDataDirectoryOfRPM wants an rpm not to own the data directory, since it would set
+// owner and mode anew with each upgrade, and its script to make it.
+func TestDataDirectoryOfRPM(t *testing.T) {
+	entry := regexp.MustCompile(`(?s)dst: /var/lib/skep\n.*?\n\n`).FindString(read(t, "nfpm.yaml"))
+	if !strings.Contains(entry, "packager: deb\n") {
+		t.Errorf("an rpm holds the data directory: %q", entry)
+	}
+	if !strings.Contains(read(t, "postinstall.sh"), "mkdir -m 0750 /var/lib/skep") {
+		t.Error("nothing makes the data directory of an rpm")
+	}
+}

@@ -122,7 +122,7 @@ func newHostNames(allowed []string) hostNames {
 	}
 	names := hostNames{}
 	for _, name := range allowed {
-		names[strings.ToLower(name)] = struct{}{}
+		names[hostName(name)] = struct{}{}
 	}
 	return names
 }
@@ -136,11 +136,7 @@ func (names hostNames) allow(host []byte) bool {
 	if colon := bytes.LastIndexByte(host, ':'); colon > 0 && string(host[:colon]) == "127.0.0.1" {
 		return true // as most say it, without an allocation
 	}
-	name := strings.ToLower(string(host))
-	if h, _, err := net.SplitHostPort(name); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), ".")
+	name := hostName(string(host))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}
@@ -149,4 +145,18 @@ func (names hostNames) allow(host []byte) bool {
 	}
 	_, ok := names[name]
 	return ok
+}
+
+// hostName is the one spelling of a host: without port, brackets and the last dot, in lower
+// case, and an address as short as it can be.
+func hostName(host string) string {
+	name := strings.ToLower(host)
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), ".")
+	if ip := net.ParseIP(name); ip != nil {
+		return ip.String()
+	}
+	return name
 }

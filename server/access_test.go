@@ -304,10 +304,11 @@ func TestRequestsOfOtherSites(t *testing.T) {
 
 // A name that is made to lead here is refused, if names are asked for.
 func TestHostNames(t *testing.T) {
-	names := newHostNames([]string{"Broker.example"})
+	names := newHostNames([]string{"Broker.example", "port.example:6632", "dot.example.", "[FD00:0::1]"})
 	for host, want := range map[string]bool{
 		"": true, "127.0.0.1:6632": true, "127.0.0.1": true, "127.8.8.8": true, "localhost": true, "LocalHost:80": true, "localhost.": true, "x.localhost": true,
 		"[::1]:6632": true, "[::1]": true, "broker.example": true, "BROKER.example:6632": true,
+		"port.example:80": true, "dot.example": true, "dot.example.:80": true, "[fd00::1]:6632": true, "[fd00::2]:6632": false, "example": false,
 		"evil.example": false, "evil.example:6632": false, "192.168.0.1": false, "localhost.evil": false, "127.0.0.1.evil:1": false, "notlocalhost": false,
 		"0.0.0.0:6632": false, "[::]:1": false, "broker.example.evil": false, "evil:127.0.0.1": false, "::": false, ":1": false,
 	} {

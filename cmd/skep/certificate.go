@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,13 +62,18 @@ func (c *certificate) config() *tls.Config {
 }
 
 // reload reads the files again at each signal, until ctx ends. What cannot be read changes
-// nothing.
+// nothing. Where there is no certificate, nil, it says so: unheard, the signal would end the
+// process.
 func (c *certificate) reload(ctx context.Context, signals <-chan os.Signal, logger *zerolog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-signals:
+			if c == nil {
+				logger.Info().Msg("SIGHUP has no effect without a certificate")
+				continue
+			}
 			if err := c.load(); err != nil {
 				logger.Error().Err(err).Msg("the old certificate stays in use")
 				continue
@@ -91,10 +97,8 @@ func secure(c *config.Config, logger *zerolog.Logger) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	signals := make(chan os.Signal, 1)
-	if cert != nil {
-		signal.Notify(signals, syscall.SIGHUP)
-		wg.Go(func() { cert.reload(ctx, signals, logger) })
-	}
+	signal.Notify(signals, syscall.SIGHUP)
+	wg.Go(func() { cert.reload(ctx, signals, logger) })
 	if v := c.Server.Auth; v != nil {
 		wg.Go(func() { v.Run(ctx) })
 	}
@@ -116,11 +120,19 @@ func verifier(c *config.Config, logger *zerolog.Logger) (*auth.Verifier, error) 
 }
 
 // limitHosts lets a listener on the loopback answer to names of the loopback alone, and
-// those that are allowed. On other addresses names are asked for if some are allowed.
+// those that are allowed. On other addresses names are asked for if some are allowed. The
+// one it was told to listen on leads here by no trick, and is what skep health asks for. But
+// all addresses at once have none: a browser does not mark what goes to 0.0.0.0.
 func limitHosts(c *config.Config, addr net.Addr) {
-	if c.Server.AllowedHosts = c.AllowedHosts; c.AllowedHosts == nil && onLoopback(addr) {
-		c.Server.AllowedHosts = []string{}
+	allowed := c.AllowedHosts
+	if allowed == nil && !onLoopback(addr) {
+		return
 	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		host, _, _ := net.SplitHostPort(c.Listen)
+		allowed = append(slices.Clone(allowed), host, tcp.IP.String())
+	}
+	c.Server.AllowedHosts = allowed
 }
 
 func onLoopback(addr net.Addr) bool {

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -26,7 +27,7 @@ import (
 )
 
 // G-813, G-960: what cannot work ends the start, and the message names the variable but no
-// secret.
+// secret. skep config says so without a start.
 func TestG813Boot(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env    []string
@@ -44,6 +45,7 @@ func TestG813Boot(t *testing.T) {
 		"no pause":          {[]string{"JWT_JWKS_REFRESH_INTERVAL", "0"}, nil, 1, "JWT_JWKS_REFRESH_INTERVAL"},
 		"no path":           {[]string{"JWT_SKIP_PATHS", "health"}, nil, 1, "JWT_SKIP_PATHS"},
 		"address with port": {[]string{"QUEEN_BIND_ADDR", "0.0.0.0:80"}, nil, 1, "QUEEN_BIND_ADDR"},
+		"URL, not host":     {[]string{"SKEP_ALLOWED_HOSTS", "a.example,https://b.example"}, nil, 1, "SKEP_ALLOWED_HOSTS"},
 		"half of TLS":       {nil, []string{"--tls-cert", "x"}, 1, "--tls-key"},
 		"other half":        {[]string{"SKEP_TLS_KEY", "x"}, nil, 1, "SKEP_TLS_CERT"},
 		"no such file":      {nil, []string{"--tls-cert", "/nope", "--tls-key", "/nope"}, 1, "--tls-cert"},
@@ -57,6 +59,15 @@ func TestG813Boot(t *testing.T) {
 			status := run(t.Context(), args, nil, &stderr, &stderr)
 			if status != tt.status || !strings.Contains(stderr.String(), tt.want) || strings.Contains(stderr.String(), "hunter2") {
 				t.Errorf("status %d: %s", status, &stderr)
+			}
+			if name == "no such file" {
+				return
+			}
+			stderr.Reset()
+			args[0] = "config"
+			status = run(t.Context(), args, nil, io.Discard, &stderr)
+			if status != tt.status || !strings.Contains(stderr.String(), tt.want) || strings.Contains(stderr.String(), "hunter2") {
+				t.Errorf("skep config: status %d: %s", status, &stderr)
 			}
 		})
 	}
@@ -83,13 +94,21 @@ func TestG960Warning(t *testing.T) {
 }
 
 func TestAllowedHosts(t *testing.T) {
-	loopback, everywhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
 	for _, tt := range []struct {
-		said string
-		addr net.Addr
-		any  bool
-		want string
-	}{{"-", loopback, false, ""}, {"-", everywhere, true, ""}, {"a, b", loopback, false, "a|b"}, {"a", everywhere, false, "a"}} {
+		said, listen, addr string
+		any                bool
+		want               string
+	}{
+		{"-", "127.0.0.1:1", "127.0.0.1", false, "127.0.0.1|127.0.0.1"},
+		{"-", "me.example:1", "127.0.1.1", false, "me.example|127.0.1.1"},
+		{"-", "0.0.0.0:1", "0.0.0.0", true, ""},
+		{"-", "10.0.0.1:1", "10.0.0.1", true, ""},
+		{"a, b", "127.0.0.1:1", "127.0.0.1", false, "a|b|127.0.0.1|127.0.0.1"},
+		{"a", "0.0.0.0:1", "0.0.0.0", false, "a"},
+		{"a", ":1", "::", false, "a"},
+		{"a", "[fe80::1%lo]:1", "fe80::1", false, "a|fe80::1%lo|fe80::1"},
+		{"a", "me.example:1", "10.0.0.1", false, "a|me.example|10.0.0.1"},
+	} {
 		var environ []string
 		if tt.said != "-" {
 			environ = append(environ, "SKEP_ALLOWED_HOSTS="+tt.said)
@@ -98,9 +117,10 @@ func TestAllowedHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limitHosts(c, tt.addr)
+		c.Listen = tt.listen
+		limitHosts(c, &net.TCPAddr{IP: net.ParseIP(tt.addr)})
 		if got := c.Server.AllowedHosts; (got == nil) != tt.any || strings.Join(got, "|") != tt.want {
-			t.Errorf("%q on %s: %q", tt.said, tt.addr, got)
+			t.Errorf("%q on %s: %q", tt.said, tt.listen, got)
 		}
 	}
 }
@@ -181,4 +201,25 @@ func TestCertificateReload(t *testing.T) {
 	hangUp("info", 4)
 	stop()
 	wg.Wait()
+}
+
+// SIGHUP, which ends a process that does not ask for it, leaves a broker without TLS alone.
+func TestHangUpWithoutCertificate(t *testing.T) {
+	lines := make(logLines, 1)
+	logger := zerolog.New(lines)
+	stop, err := secure(&config.Config{}, &logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-lines; !strings.Contains(line, "SIGHUP has no effect") {
+		t.Errorf("logged %s", line)
+	}
 }

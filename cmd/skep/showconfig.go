@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/skepmq/skep/cmd/skep/config"
@@ -20,7 +22,8 @@ func newConfigCommand() *cobra.Command {
 		Long: `Print every setting of skep serve as its environment and these flags have it, and where
 the value is from. Secrets are shown by their length alone. Nothing is started.
 
-The exit status is 1 when a value is not allowed; skep serve would not start with it.`,
+The exit status is 1 when a value is not allowed, or not beside the others; skep serve would
+not start with it. Files are not looked at.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(cmd.Flags(), os.Environ())
@@ -28,18 +31,33 @@ The exit status is 1 when a value is not allowed; skep serve would not start wit
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
+				err = printJSON(cmd.OutOrStdout(), struct {
 					Settings []config.Value `json:"settings"`
 					config.Remarks
 				}{c.Values, c.Remarks})
+			} else {
+				printRemarks(cmd.ErrOrStderr(), &c.Remarks)
+				err = printValues(cmd.OutOrStdout(), c.Values)
 			}
-			printRemarks(cmd.ErrOrStderr(), &c.Remarks)
-			return printValues(cmd.OutOrStdout(), c.Values)
+			return errors.Join(err, checkTogether(c))
 		},
 	}
 	config.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
+}
+
+// checkTogether refuses what is allowed by itself and not with the rest. The files of TLS are
+// for the user of the service to read, perhaps for nobody else.
+func checkTogether(c *config.Config) error {
+	silent := zerolog.Nop()
+	if _, err := verifier(c, &silent); err != nil {
+		return err
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return errHalfTLS
+	}
+	return nil
 }
 
 func printValues(out io.Writer, values []config.Value) error {

@@ -40,7 +40,10 @@ type jwks struct {
 	log     zerolog.Logger
 	changed func() // called when keys may have been withdrawn
 
-	set atomic.Pointer[[]publicKey]
+	set    atomic.Pointer[[]publicKey]
+	begun  atomic.Uint64 // fetches
+	takeMu sync.Mutex
+	taken  uint64 // which of them set is of
 
 	// One request fetches for all that wait for a key: they hold this meanwhile. A fetch
 	// has a timeout, and a second one comes only after a pause.
@@ -123,6 +126,7 @@ func (j *jwks) among(id string, isRSA bool) (found []jwt.VerificationKey) {
 
 // fetch replaces the keys. If it fails those there are stay.
 func (j *jwks) fetch(ctx context.Context) {
+	number := j.begun.Add(1)
 	keys, err := j.get(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -130,9 +134,21 @@ func (j *jwks) fetch(ctx context.Context) {
 		}
 		return
 	}
+	j.take(number, keys)
+	j.log.Debug().Int("keys", len(keys)).Str("host", j.host).Msg("keys fetched")
+}
+
+// take puts the keys of a fetch in force, unless those of a later one are: an answer that was
+// long on its way must not bring back what has been withdrawn meanwhile.
+func (j *jwks) take(number uint64, keys []publicKey) {
+	j.takeMu.Lock()
+	defer j.takeMu.Unlock()
+	if number < j.taken {
+		return
+	}
+	j.taken = number
 	j.set.Store(&keys)
 	j.changed()
-	j.log.Debug().Int("keys", len(keys)).Str("host", j.host).Msg("keys fetched")
 }
 
 func (j *jwks) get(ctx context.Context) ([]publicKey, error) {

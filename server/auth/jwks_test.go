@@ -114,6 +114,45 @@ func TestG808Rotation(t *testing.T) {
 	want("withdrawn, although remembered", one, ErrUnknownKey, 5)
 }
 
+// An answer that comes after that of a later fetch does not bring back a withdrawn key.
+func TestG808LateAnswer(t *testing.T) {
+	k := testKeys()
+	s := serveKeys(t)
+	s.serve(http.StatusOK, jwk("1", k.rsa.Public()))
+	v := newVerifier(t, Options{Algorithm: "RS256", JWKSURL: s.url})
+	answered, release := make(chan struct{}), make(chan struct{})
+	direct := v.jwks.client.Transport
+	v.jwks.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		res, err := direct.RoundTrip(r)
+		if r.Context().Value(late{}) != nil {
+			close(answered)
+			<-release
+		}
+		return res, err
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { v.jwks.fetch(context.WithValue(t.Context(), late{}, true)) })
+	<-answered
+	s.serve(http.StatusOK, jwk("2", k.rsa2.Public()))
+	if err := verify(v, sign(t, jwt.SigningMethodRS256, k.rsa2, jwt.MapClaims{}, "kid", "2")); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	wg.Wait()
+	if err := verify(v, sign(t, jwt.SigningMethodRS256, k.rsa, jwt.MapClaims{}, "kid", "1")); !errors.Is(err, ErrUnknownKey) {
+		t.Errorf("the withdrawn key: %v", err)
+	}
+	if err := verify(v, sign(t, jwt.SigningMethodRS256, k.rsa2, jwt.MapClaims{"n": 1}, "kid", "2")); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+}
+
+type late struct{} // key of the context of a fetch that is held up
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // Requests that wait for the same new key share a fetch.
 func TestG808ConcurrentRefetch(t *testing.T) {
 	s := serveKeys(t)

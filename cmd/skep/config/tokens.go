@@ -17,7 +17,7 @@ func tokenSettings() []setting {
 			kind: words("a file", func(c *Config, v string) error { c.TLSCert = v; return nil })},
 		{name: "SKEP_TLS_KEY", flag: "tls-key", absent: "none", meaning: "its key, in PEM",
 			kind: words("a file", func(c *Config, v string) error { c.TLSKey = v; return nil })},
-		{name: "SKEP_ALLOWED_HOSTS", flag: "allowed-hosts", absent: "none", meaning: "host names that requests may name; see [Browsers](security.md#browsers). On the loopback, those of the loopback are allowed in any case",
+		{name: "SKEP_ALLOWED_HOSTS", flag: "allowed-hosts", absent: "none", meaning: "host names that requests may name; see [Browsers](security.md#browsers). Those of the loopback, and the one that is listened on, are allowed in any case",
 			kind: words("names, with commas", (*Config).setAllowedHosts)},
 		{name: "JWT_ENABLED", value: "false", meaning: "whether requests need a [token](security.md#tokens). Without, the other variables of this kind say nothing",
 			kind: boolean(func(c *Config, on bool) { c.AuthEnabled = on })},
@@ -95,9 +95,13 @@ func (c *Config) setSkipPaths(v string) error {
 func (c *Config) setAllowedHosts(v string) error {
 	c.AllowedHosts = []string{}
 	for name := range strings.SplitSeq(v, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			c.AllowedHosts = append(c.AllowedHosts, name)
+		if name = strings.TrimSpace(name); name == "" {
+			continue
 		}
+		if strings.ContainsAny(name, "/*@ ") { // a URL, a pattern: it would allow nothing, or something else
+			return fmt.Errorf("%q is not a host name", name)
+		}
+		c.AllowedHosts = append(c.AllowedHosts, name)
 	}
 	return nil
 }
