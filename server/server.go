@@ -216,7 +216,7 @@ func New(opts Options) *Server {
 	}
 	s.registry = newRegistry(s)
 	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
-	if newest, ok := s.history.Newest(); ok {
+	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}
 	if opts.Broker != nil {
