@@ -27,6 +27,7 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 		settled []*acknowledge
 	)
 	b.traffic.counters[AckRequests].Add(1)
+	var queues touched
 	for _, sub := range subGroups(acks) {
 		a := &acknowledge{b: b, acks: acks, results: results, items: sub, goneAt: -1, leaseID: acks[sub[0]].LeaseID}
 		if err := a.run(t, group); err != nil {
@@ -35,7 +36,9 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 			a.refuse(errFlush)
 		}
 		if a.p != nil {
-			a.p.queue.traffic.counters[AckRequests].Add(1)
+			if queues.first(a.p.queue) {
+				a.p.queue.traffic.counters[AckRequests].Add(1)
+			}
 			b.countAcks(a.p.queue, sub, acks, results)
 		} else {
 			b.traffic.counters[FailedAcks].Add(int64(len(sub)))

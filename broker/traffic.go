@@ -74,15 +74,41 @@ func (b *Broker) count(q *queue, c Counter, n int64) {
 	}
 }
 
+// touched holds the queues that a request has had to do with: it counts once for each.
+type touched struct {
+	few  [4]*queue
+	n    int
+	more map[*queue]struct{}
+}
+
+// first reports whether q has not been touched before, and remembers it.
+func (t *touched) first(q *queue) bool {
+	if slices.Contains(t.few[:t.n], q) {
+		return false
+	}
+	if t.n < len(t.few) {
+		t.few[t.n] = q
+		t.n++
+		return true
+	}
+	if _, ok := t.more[q]; ok {
+		return false
+	}
+	if t.more == nil {
+		t.more = map[*queue]struct{}{}
+	}
+	t.more[q] = struct{}{}
+	return true
+}
+
 // countPush counts a request for the broker and each queue that it stored something in; its
 // messages are counted as they are appended.
 func (b *Broker) countPush(batches []pushBatch) {
 	b.traffic.counters[PushRequests].Add(1)
-	var last *queue
+	var queues touched
 	for i := range batches {
-		if p := batches[i].p; p != nil && p.queue != last {
-			last = p.queue
-			last.traffic.counters[PushRequests].Add(1)
+		if p := batches[i].p; p != nil && queues.first(p.queue) {
+			p.queue.traffic.counters[PushRequests].Add(1)
 		}
 	}
 }
@@ -100,12 +126,11 @@ func (p *popper) count(res *PopResult) {
 		return
 	}
 	now := b.clock.stamp()
-	var last *queue
+	var queues touched
 	for i := range res.Parts {
 		part := &res.Parts[i]
-		if part.of != last {
-			last = part.of
-			last.traffic.counters[PopRequests].Add(1)
+		if queues.first(part.of) {
+			part.of.traffic.counters[PopRequests].Add(1)
 		}
 		var messages, lag, longest int64
 		for j := range part.Spans {
@@ -115,9 +140,9 @@ func (p *popper) count(res *PopResult) {
 			lag += age * int64(s.count)
 			longest = max(longest, age)
 		}
-		b.count(last, PoppedMessages, messages)
-		b.count(last, LagMs, lag)
-		raise(&last.traffic.maxLagMs, longest)
+		b.count(part.of, PoppedMessages, messages)
+		b.count(part.of, LagMs, lag)
+		raise(&part.of.traffic.maxLagMs, longest)
 	}
 }
 
@@ -153,10 +178,9 @@ func (b *Broker) countAcks(q *queue, items []int32, acks []Ack, results []AckRes
 // count counts a committed transaction, once for each of its queues.
 func (tx *transaction) count(x *Transaction, r *TransactionResult) {
 	tx.b.traffic.counters[Transactions].Add(1)
-	var seen []*queue
+	var queues touched
 	touch := func(q *queue) {
-		if !slices.Contains(seen, q) {
-			seen = append(seen, q)
+		if queues.first(q) {
 			q.traffic.counters[Transactions].Add(1)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // A goroutine of Serve takes the sums.
 type minutes struct {
 	mu      sync.Mutex
-	began   time.Time // of the minute that is running; zero: there is no broker yet
+	began   time.Time // of the minute that is running
 	queues  map[uuid.UUID]broker.Traffic
 	base    broker.Traffic // what had gone through before the process started
 	total   broker.Traffic
@@ -77,17 +77,29 @@ func (m *minutes) start(s *Server) (stop func()) {
 
 // RollMetrics ends the minute that is running. The server waits in real time, so a test that
 // moves the clock by hand has to say so.
-func (s *Server) RollMetrics() {
+func (s *Server) RollMetrics() { s.rollMetrics(false) }
+
+// rollMetrics ends the minute that is running, one call after the other: with counters read
+// before those of another's minute this one would count backwards. After the last it does
+// nothing.
+func (s *Server) rollMetrics(last bool) {
+	s.rollMu.Lock()
+	defer s.rollMu.Unlock()
+	if s.rolled {
+		return
+	}
+	s.rolled = last
 	b := s.broker.Load()
 	if b == nil {
 		return
 	}
 	st := (*b).Stats()
 	minute := s.minutes.roll(s.opts.Now(), (*b).Traffic(true), st)
-	if !st.DiskFull { // the rest of the disk is for what matters
-		minute.Process.UptimeMs = s.opts.Now().Sub(s.started).Milliseconds()
-		s.history.Append(&minute)
+	minute.Process.UptimeMs = s.opts.Now().Sub(s.started).Milliseconds()
+	if st.DiskFull { // the rest of the disk is for what matters; the totals do, and are short
+		minute.Queues = nil
 	}
+	s.history.Append(&minute)
 }
 
 func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.Stats) history.Minute {
@@ -120,7 +132,7 @@ func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.St
 // sumLocked sums up the minute that is running.
 func (m *minutes) sumLocked(now time.Time, queues []broker.QueueTraffic, st *broker.Stats) history.Minute {
 	began, u, system := m.began, readUsage(), m.systemSince(st)
-	if began.IsZero() || began.After(now) {
+	if began.After(now) {
 		began = now
 	}
 	sum := history.Minute{

@@ -176,6 +176,9 @@ func (r *request) partitions() {
 	}
 	sortPartitions(all)
 	shown := window(all, q.number("offset", 0), q.number("limit", defaultPartitionLimit))
+	if !r.makeRoom(partitionsBytes(shown, placeBytes+len(name))) {
+		return
+	}
 	b := append(r.answer(), `{"partitions":[`...)
 	for i := range shown {
 		p := &shown[i]
@@ -190,8 +193,9 @@ func (r *request) partitions() {
 		b = appendNumber(b, "pending", p.Pending)
 		b = append(appendTime(appendKey(b, "lastWriteAt"), p.NewestMs), '}')
 	}
-	b = append(b, ']')
-	r.send(fasthttp.StatusOK, append(appendNumber(b, "total", int64(len(all))), '}'))
+	b = append(appendNumber(append(b, ']'), "total", int64(len(all))), '}')
+	r.settle(b)
+	r.send(fasthttp.StatusOK, b)
 }
 
 // refreshStats answers POST /api/v1/stats/refresh. The numbers are never old, so there is
@@ -241,6 +245,12 @@ func appendCounts(b []byte, q *broker.QueueInfo) []byte {
 	return counts{q.Total, q.Pending, q.Processing, q.DeadLetters}.append(b)
 }
 
+// About what a partition takes in these answers, beside its name.
+const (
+	statusBytes = 600
+	placeBytes  = 200
+)
+
 // statusQueue answers GET /api/v1/status/queues/:queue, partitions included. Totals cover
 // all of them, also when the list is cut.
 func (r *request) statusQueue() {
@@ -256,6 +266,9 @@ func (r *request) statusQueue() {
 	}
 	sortPartitions(all)
 	shown := window(all, q.number("partitionOffset", 0), q.number("partitionLimit", defaultPartitionLimit))
+	if !r.makeRoom(partitionsBytes(shown, statusBytes)) {
+		return
+	}
 	o := &queue.Options
 	b := append(r.answer(), `{"queue":{`...)
 	b = appendIdentity(b, &queue)
@@ -282,7 +295,9 @@ func (r *request) statusQueue() {
 	if len(shown) < len(all) {
 		b = append(b, `,"partitionsTruncated":true`...)
 	}
-	r.send(fasthttp.StatusOK, append(b, '}'))
+	b = append(b, '}')
+	r.settle(b)
+	r.send(fasthttp.StatusOK, b)
 }
 
 func appendPartitionStatus(b []byte, p *broker.PartitionInfo) []byte {

@@ -68,12 +68,10 @@ func (c *requestCounts) count(op operation, status int, took time.Duration) {
 // latency counts durations by the bounds of journal.SyncBounds.
 type latency struct {
 	counts [len(journal.SyncBounds) + 1]atomic.Int64
-	ns     atomic.Int64
 }
 
 func (l *latency) record(d time.Duration) {
 	l.counts[journal.SyncBucket(d)].Add(1)
-	l.ns.Add(int64(d))
 }
 
 func (l *latency) load() (counts journal.SyncCounts) {

@@ -221,7 +221,8 @@ func TestListsHaveRoomBeforeTheyAreMade(t *testing.T) {
 	addr, s := startTCP(t, f, Options{AnswerBytes: answerReserve + 1<<20})
 	s.bodyPatience = time.Millisecond
 	for _, path := range []string{
-		"/api/v1/resources/queues/q?partitionLimit=1000000", "/api/v1/resources/queues/q/depth", "/api/v1/consumer-groups/g",
+		"/api/v1/resources/queues/q?partitionLimit=1000000", "/api/v1/status/queues/q?partitionLimit=1000000",
+		"/api/v1/resources/partitions?queue=q&limit=1000000", "/api/v1/resources/queues/q/depth", "/api/v1/consumer-groups/g",
 	} {
 		c := dial(t, addr)
 		made := allocated(func() {

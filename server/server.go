@@ -190,10 +190,13 @@ type Server struct {
 
 	started  time.Time
 	requests requestCounts
-	minutes  minutes
 	history  *history.Log
 	lags     lags
 	registry *prometheus.Registry
+	minutes  minutes
+
+	rollMu sync.Mutex
+	rolled bool // for the last time
 
 	bodyPatience time.Duration // shorter in tests
 
@@ -214,9 +217,10 @@ func New(opts Options) *Server {
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
 	}
+	s.minutes.began = s.started
 	s.registry = newRegistry(s)
 	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
-	if newest, ok := s.history.Newest(); ok {
+	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}
 	if opts.Broker != nil {
@@ -281,7 +285,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		// has closed already is an error that says just that.
 		_ = ln.Close()
 	}
-	s.RollMetrics()
+	s.rollMetrics(true)
 	if err := s.history.Close(); err != nil {
 		s.log.Warn().Err(err).Msg("close the metrics")
 	}

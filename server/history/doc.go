@@ -13,9 +13,9 @@
 // # Design
 //
 // Nothing here may stop a broker. The minutes are not in the journal, a failed write is
-// logged and the minute lost, and what cannot be read is left out. At a start the newest file
-// is read for the totals; if it holds no minute, an earlier one. Frames are not synced: a
-// minute is not worth a sync, and a power cut costs the last few.
+// logged and the minute lost, and what cannot be read is left out. At a start the last
+// minutes of the newest files tell the totals. Frames are not synced: a minute is not worth a
+// sync, and a power cut costs the last few.
 //
 // Log is safe for concurrent use; reading does not hold up Append.
 package history

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
@@ -82,7 +84,7 @@ const day = 24 * 60 * 60 * 1000
 func TestLog(t *testing.T) {
 	o := Options{FS: faultfs.New(), Dir: "/d/metrics", Retention: 48 * time.Hour, Logger: zerolog.Nop()}
 	l := New(o)
-	if _, ok := l.Newest(); ok || starts(l, 0, 1<<60) != nil {
+	if _, ok := l.Newest(day); ok || starts(l, 0, 1<<60) != nil {
 		t.Fatal("minutes of nothing")
 	}
 	for _, at := range []int64{0, 60_000, day - 1, day} {
@@ -91,7 +93,7 @@ func TestLog(t *testing.T) {
 	again := New(o)
 	again.Append(minute(day)) // the name of the other's file
 	again.Append(minute(day + 60_000))
-	if m, ok := again.Newest(); !ok || m.StartMs != day+60_000 {
+	if m, ok := again.Newest(day); !ok || m.StartMs != day+60_000 {
 		t.Errorf("newest: %v %+v", ok, m)
 	}
 	if got, want := starts(again, 60_000, day+1), []int64{60_000, day - 1, day, day}; !reflect.DeepEqual(got, want) {
@@ -130,7 +132,7 @@ func TestDamagedLog(t *testing.T) {
 		if err := os.WriteFile(path, whole[:tt.cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if m, ok := New(o).Newest(); !ok || m.StartMs != tt.newest {
+		if m, ok := New(o).Newest(day); !ok || m.StartMs != tt.newest {
 			t.Errorf("%d of %d bytes: newest %d, want %d", tt.cut, len(whole), m.StartMs, tt.newest)
 		}
 	}
@@ -157,5 +159,64 @@ func TestFailedAppend(t *testing.T) {
 		if !failed {
 			return
 		}
+	}
+}
+
+// Totals never go back, not even when the clock does, before or after a restart.
+func TestNewestAfterClockWasSetBack(t *testing.T) {
+	for _, back := range []int64{60_000, 3 * day} {
+		o := Options{FS: faultfs.New(), Dir: "/d/metrics", Retention: 48 * time.Hour, Logger: zerolog.Nop()}
+		early, late := minute(5*day), minute(5*day-back)
+		early.Totals[broker.PushedMessages], late.Totals[broker.PushedMessages] = 10, 20
+		for _, m := range []*Minute{early, late} {
+			l := New(o)
+			l.Append(m)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m, ok := New(o).Newest(late.StartMs); !ok || m.Totals[broker.PushedMessages] != 20 {
+			t.Errorf("clock set back by %d ms: total %d, want 20", back, m.Totals[broker.PushedMessages])
+		}
+	}
+}
+
+// What cannot be removed keeps no minute out.
+func TestOldFileStays(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, name(0), "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := New(Options{Dir: dir, Retention: 48 * time.Hour, Logger: zerolog.Nop()})
+	l.Append(minute(9 * day))
+	if got := starts(l, 0, 10*day); !reflect.DeepEqual(got, []int64{9 * day}) {
+		t.Errorf("minutes %v", got)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// fullFS makes files that take no byte.
+type fullFS struct{ vfs.FS }
+
+type fullFile struct{ vfs.File }
+
+func (fs fullFS) Create(name string) (vfs.File, error) {
+	f, err := fs.FS.Create(name)
+	return fullFile{f}, err
+}
+
+func (fullFile) WriteAt([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
+
+// A full disk gets no file for every minute that it does not take.
+func TestFullDiskLeavesNoFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := New(Options{FS: fullFS{vfs.OS}, Dir: dir, Retention: 48 * time.Hour, Logger: zerolog.Nop()})
+	for i := range int64(3) {
+		l.Append(minute(i * 60_000))
+	}
+	if names, err := vfs.OS.List(dir); err != nil || len(names) > 0 {
+		t.Errorf("%v %v, want none", names, err)
 	}
 }

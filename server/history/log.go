@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	file    vfs.File // nil: none yet
+	path    string   // of file
 	firstMs int64    // the time in its name
 	size    int64
 	warned  bool // of the failure that lasts
@@ -75,16 +77,69 @@ func (l *Log) files() (starts []int64) {
 	return starts
 }
 
-// Newest returns the newest minute there is.
-func (l *Log) Newest() (newest Minute, ok bool) {
+// Newest returns the newest minute there is, with the largest totals: a clock that was set
+// back gives a later file the earlier name. It looks at the files of the last two days, and
+// at those from then on; if they hold nothing, at earlier ones.
+func (l *Log) Newest(nowMs int64) (newest Minute, ok bool) {
 	if l.o.Dir == "" {
 		return newest, false
 	}
-	starts := l.files()
-	for i := len(starts) - 1; i >= 0 && !ok; i-- {
-		l.walk(starts[i], func(m *Minute) { newest, ok = *m, true })
+	for _, start := range slices.Backward(l.files()) {
+		if ok && start < nowMs-2*fileMs {
+			break
+		}
+		m, found := l.last(start)
+		if !found {
+			continue
+		}
+		totals := newest.Totals
+		for i, n := range m.Totals {
+			totals[i] = max(totals[i], n)
+		}
+		if !ok || m.StartMs > newest.StartMs {
+			newest = m
+		}
+		newest.Totals, ok = totals, true
 	}
 	return newest, ok
+}
+
+// last returns the last whole minute of a file. It passes over the others by their lengths:
+// a day of many queues is long, and a start waits for this.
+func (l *Log) last(start int64) (m Minute, ok bool) {
+	f, err := l.o.FS.Open(filepath.Join(l.o.Dir, name(start)))
+	if err != nil {
+		return m, false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return m, false
+	}
+	type frame struct{ at, length int64 }
+	var frames []frame
+	var header [frameHeader]byte
+	for at := int64(0); size-at >= frameHeader; {
+		if _, err := f.ReadAt(header[:], at); err != nil {
+			break
+		}
+		n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(header[4:]))
+		if n == frameHeader || n > size-at { // zeros, or a torn end
+			break
+		}
+		frames = append(frames, frame{at, n})
+		at += n
+	}
+	for _, fr := range slices.Backward(frames) {
+		b := make([]byte, fr.length)
+		if _, err := f.ReadAt(b, fr.at); err != nil {
+			continue
+		}
+		if m, _, err := DecodeMinute(b); err == nil {
+			return m, true
+		}
+	}
+	return m, false
 }
 
 // Each calls fn with the minutes that begin from an instant on and before another, file by
@@ -163,7 +218,12 @@ func (l *Log) append(m *Minute) error {
 	}
 	frame := AppendMinute(nil, m)
 	if _, err := l.file.WriteAt(frame, l.size); err != nil {
-		return errors.Join(fmt.Errorf("write a minute: %w", err), l.close())
+		empty := l.size == 0
+		err = errors.Join(fmt.Errorf("write a minute: %w", err), l.close())
+		if empty { // or a full disk would get a file each minute
+			err = errors.Join(err, l.o.FS.Remove(l.path))
+		}
+		return err
 	}
 	l.size += int64(len(frame))
 	return nil
@@ -183,7 +243,7 @@ func (l *Log) roll(ms int64) error {
 		taken[start] = true
 		if start < ms-l.o.Retention.Milliseconds()-fileMs {
 			if err := l.o.FS.Remove(filepath.Join(l.o.Dir, name(start))); err != nil {
-				return fmt.Errorf("remove old metrics: %w", err)
+				l.o.Logger.Warn().Err(err).Msg("old metrics are not removed")
 			}
 		}
 	}
@@ -191,11 +251,12 @@ func (l *Log) roll(ms int64) error {
 	for taken[first] {
 		first++
 	}
-	f, err := l.o.FS.Create(filepath.Join(l.o.Dir, name(first)))
+	path := filepath.Join(l.o.Dir, name(first))
+	f, err := l.o.FS.Create(path)
 	if err != nil {
 		return fmt.Errorf("begin a file of metrics: %w", err)
 	}
-	l.file, l.firstMs, l.size = f, ms, 0
+	l.file, l.path, l.firstMs, l.size = f, path, ms, 0
 	return nil
 }
 
