@@ -103,7 +103,6 @@ type checker struct {
 	found   bool              // there is a catalogue
 	logs    bool              // catalogue and journal could be read to their ends
 	torn    *wal.CorruptError // of the catalogue
-	stale   bool              // the torn end of the catalogue had been written once: it is damage
 	ids     *idFilter
 	sinceMs int64 // messages from here on must be in the index of transaction ids
 

@@ -49,7 +49,8 @@ const maxRounds = 12
 // Of every byte that it replaces or takes away it keeps a copy, in a directory of its own
 // below repairs/, together with the report. A repair that is interrupted is completed by
 // the next one. It gives up messages only where they cannot be read; what it cannot repair
-// is still in After. Errors are those of Verify, and of writing.
+// is still in After. Without a whole catalogue and the places of consumer groups it does
+// nothing. Errors are those of Verify, and of writing.
 func Repair(o Options, apply bool) (*RepairReport, error) {
 	o.setDefaults()
 	unlock, err := lock(&o)
@@ -81,7 +82,7 @@ func (r *repairer) run() error {
 			r.report.Before = r.c.report
 		}
 		r.report.After = r.c.report
-		if r.c.report.Clean || round == maxRounds {
+		if r.c.report.Clean || r.c.blind() || round == maxRounds {
 			break
 		}
 		before := len(r.report.Steps)
@@ -99,6 +100,13 @@ func (r *repairer) run() error {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offsets.From, b.Offsets.From))
 	})
 	return r.writeReport()
+}
+
+// blind reports whether what everything is held against cannot be relied on. No broker
+// starts then, and there is nothing to repair by: what an older catalogue does not know
+// would be taken for damage, or removed.
+func (c *checker) blind() bool {
+	return c.told[CatalogueDamaged]+c.told[CatalogueMissing]+c.told[OffsetsDamaged]+c.told[OffsetsMissing] > 0
 }
 
 // round makes the changes that can be made before the directory has to be looked at again:
