@@ -50,7 +50,8 @@ const maxRounds = 12
 // below repairs/, together with the report. A repair that is interrupted is completed by
 // the next one. It gives up messages only where they cannot be read; what it cannot repair
 // is still in After. Without a whole catalogue and the places of consumer groups it does
-// nothing. Errors are those of Verify, and of writing.
+// nothing. Errors are those of Verify, and of writing: the report then has what was done
+// until there.
 func Repair(o Options, apply bool) (*RepairReport, error) {
 	o.setDefaults()
 	unlock, err := lock(&o)
@@ -59,7 +60,11 @@ func Repair(o Options, apply bool) (*RepairReport, error) {
 	}
 	defer unlock()
 	r := &repairer{o: o, apply: apply, used: map[string]bool{}, report: &RepairReport{Dir: o.Dir, Applied: apply, Steps: []Step{}, Losses: []Loss{}, Other: []string{}}}
-	return r.report, r.run()
+	if err := r.run(); err != nil {
+		r.report.After = nil // that was before the latest changes
+		return r.report, err
+	}
+	return r.report, nil
 }
 
 // repairer is one repair.
@@ -70,6 +75,7 @@ type repairer struct {
 	c      *checker        // the latest look
 	kept   string          // directory; empty before the first copy
 	used   map[string]bool // names in it
+	told   int             // losses that are in the report on disk
 }
 
 func (r *repairer) run() error {
@@ -141,7 +147,8 @@ func (r *repairer) rebuilds() bool {
 	return false
 }
 
-// step notes a change, and makes it if it is to be made.
+// step notes a change, and makes it if it is to be made. What is lost by it is on disk
+// before: a repair that goes on where this one was interrupted does not find it any more.
 func (r *repairer) step(s Step, do func() error) error {
 	if rel, err := filepath.Rel(r.o.Dir, s.File); err == nil {
 		s.File = filepath.ToSlash(rel)
@@ -149,6 +156,12 @@ func (r *repairer) step(s Step, do func() error) error {
 	r.report.Steps = append(r.report.Steps, s)
 	if !r.apply {
 		return nil
+	}
+	if losses := len(r.report.Losses) + len(r.report.Other); losses > r.told {
+		if err := r.writeReport(); err != nil {
+			return err
+		}
+		r.told = losses
 	}
 	if err := do(); err != nil {
 		return fmt.Errorf("repair %s: %w", s.File, err)
