@@ -10,6 +10,7 @@ import (
 	"github.com/skepmq/skep/log/catalog"
 	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/log/record"
+	"github.com/skepmq/skep/segment/vfs"
 	"github.com/skepmq/skep/segment/vfs/faultfs"
 )
 
@@ -121,4 +122,26 @@ func TestRepairOfNewerVersion(t *testing.T) {
 		t.Errorf("verify: %v, %+v", err, r.Findings)
 	}
 	wantRefused(t, "unknown kind", fsys)
+}
+
+// A directory restored without its lock file is locked all the same while it is repaired.
+func TestRepairLocks(t *testing.T) {
+	t.Parallel()
+	fsys, _ := manyCheckpoints(t)
+	flip(t, fsys, "data/segments/00000001.seg", 100, 3)
+	if err := fsys.Remove("data/LOCK"); err != nil {
+		t.Fatal(err)
+	}
+	o, looks := repairOptions(fsys), 0
+	o.Progress = func(done, total int64) {
+		if looks++; looks > 1 {
+			return
+		}
+		if l, err := fsys.Lock("data/LOCK"); !errors.Is(err, vfs.ErrLocked) {
+			t.Errorf("a broker may start under the repair: %v, %v", l, err)
+		}
+	}
+	if r, err := fsck.Repair(o, true); err != nil || !r.Clean() || looks == 0 {
+		t.Errorf("repair: %v, clean %t, %d looks", err, r.Clean(), looks)
+	}
 }

@@ -54,7 +54,7 @@ const maxRounds = 12
 // until there.
 func Repair(o Options, apply bool) (*RepairReport, error) {
 	o.setDefaults()
-	unlock, err := lock(&o)
+	unlock, err := lock(&o, apply)
 	if err != nil {
 		return nil, err
 	}
