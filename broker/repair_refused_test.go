@@ -145,3 +145,54 @@ func TestRepairLocks(t *testing.T) {
 		t.Errorf("repair: %v, clean %t, %d looks", err, r.Clean(), looks)
 	}
 }
+
+// A segment that is gone was before any number of partitions in the next one. Its index is
+// written, and kept, once for all of them.
+func TestRepairOfManyPartitions(t *testing.T) {
+	t.Parallel()
+	const partitions = 50
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, func(o *Options) { o.SegmentBytes = 8 << 10 })
+	w := newWitness(b)
+	for round := range 3 {
+		for i := range partitions {
+			if err := w.push(fmt.Sprintf("p%d", i), fmt.Sprintf("%d-%d-%s", i, round, strings.Repeat("0", 200))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeBroker(t, b)
+	if err := fsys.Remove("data/segments/00000001.seg"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := fsck.Repair(repairOptions(fsys), true)
+	if err != nil || !r.Clean() {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if r.Lost == 0 || len(r.Steps) > 10 {
+		t.Errorf("%d messages lost, %d steps", r.Lost, len(r.Steps))
+	}
+	b = mustOpen(t, fsys, nil)
+	defer closeBroker(t, b)
+	left := int64(0)
+	for {
+		res, err := b.Pop(&PopRequest{Tenant: DefaultTenant, Queue: "q", Group: "fresh", Batch: 10, AutoAck: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Parts) == 0 {
+			break
+		}
+		for i := range res.Parts {
+			for range res.Parts[i].Messages() {
+				left++
+			}
+		}
+	}
+	if left+r.Lost != 3*partitions {
+		t.Errorf("%d of %d delivered, %d lost", left, 3*partitions, r.Lost)
+	}
+}
