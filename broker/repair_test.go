@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,7 +257,30 @@ func TestRepairIsRepeated(t *testing.T) {
 			if r, err := fsck.Repair(repairOptions(after), true); err != nil || !r.Clean() {
 				t.Fatalf("%s: %v", what, err)
 			}
+			wantTold(t, what, after, want)
 			w.checkKept(t, what, after, want)
+		}
+	}
+}
+
+// wantTold looks for what is lost in the reports that one or several repairs have left.
+func wantTold(t *testing.T, what string, fsys *faultfs.FS, want *fsck.RepairReport) {
+	t.Helper()
+	repairs, err := fsys.List("data/repairs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []fsck.Loss
+	for _, name := range repairs {
+		b, err := read(fsys, "data/repairs/"+name+"/report.json")
+		var r fsck.RepairReport
+		if err == nil && json.Unmarshal(b, &r) == nil {
+			told = append(told, r.Losses...)
+		}
+	}
+	for _, l := range want.Losses {
+		if !slices.Contains(told, l) {
+			t.Errorf("%s: no report tells of %+v, only %+v", what, l, told)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -39,7 +40,7 @@ is something to do and --yes was not given, and 2 when it could not be repaired 
 func repair(dir string, yes, asJSON bool, out, diag io.Writer) error {
 	report, err := fsck.Repair(fsckOptions(dir, diag), yes)
 	if err != nil {
-		return uncheckable(err)
+		return uncheckable(errors.Join(err, printDone(out, report, asJSON)))
 	}
 	if asJSON {
 		err = printJSON(out, report)
@@ -55,8 +56,21 @@ func repair(dir string, yes, asJSON bool, out, diag io.Writer) error {
 	return exitError{status: 1}
 }
 
-// printRepair prints what was done and lost, for people.
-func printRepair(out io.Writer, r *fsck.RepairReport) error {
+// printDone prints how far a repair has come that could not go on; nil: nowhere.
+func printDone(out io.Writer, r *fsck.RepairReport, asJSON bool) error {
+	switch {
+	case r == nil || len(r.Steps) == 0:
+		return nil
+	case asJSON:
+		return printJSON(out, r)
+	}
+	printSteps(out, r)
+	_, err := fmt.Fprintln(out, "could not go on; repair again when the cause is removed")
+	return err
+}
+
+// printSteps prints what was done and lost, for people.
+func printSteps(out io.Writer, r *fsck.RepairReport) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		fmt.Fprintf(out, "%s at %d: %s", s.File, s.Position, s.What)
@@ -73,6 +87,11 @@ func printRepair(out io.Writer, r *fsck.RepairReport) error {
 	for _, text := range r.Other {
 		fmt.Fprintf(out, "LOST %s\n", text)
 	}
+}
+
+// printRepair prints a repair that came to its end, and what is left to do.
+func printRepair(out io.Writer, r *fsck.RepairReport) error {
+	printSteps(out, r)
 	var err error
 	switch {
 	case r.Before.Clean:

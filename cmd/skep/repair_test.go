@@ -53,3 +53,24 @@ func TestRepair(t *testing.T) {
 		t.Errorf("without a catalogue: %d %s", status, out)
 	}
 }
+
+// A repair that cannot write, as on a full disk, says so, and what it has done until there.
+func TestRepairThatCannotGoOn(t *testing.T) {
+	dir, b := storedDirectory(t)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "dedup", "seed"), []byte("not a seed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "repairs"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, diag := command("repair", "--yes", dir)
+	if status != 2 || !strings.HasPrefix(out, "dedup at 0: dropped") || !strings.Contains(out, "could not go on") || !strings.Contains(diag, "repairs") {
+		t.Errorf("got %d %q %q", status, out, diag)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "dedup", "seed")); err != nil {
+		t.Errorf("changed: %v", err)
+	}
+}

@@ -47,7 +47,7 @@ func (o *Options) setDefaults() {
 // those of reading.
 func Verify(o Options) (*Report, error) {
 	o.setDefaults()
-	unlock, err := lock(&o)
+	unlock, err := lock(&o, false)
 	if err != nil {
 		return nil, err
 	}
@@ -59,14 +59,15 @@ func Verify(o Options) (*Report, error) {
 	return c.report, nil
 }
 
-// lock keeps brokers out. A directory without a lock file never had one, and where none can
-// be written there is nobody to keep out.
-func lock(o *Options) (unlock func(), err error) {
+// lock keeps brokers out. A directory without a lock file is served by nobody yet: it is
+// made only if there is something to change, while no broker may come. Where none can be
+// written there is nobody to keep out.
+func lock(o *Options, change bool) (unlock func(), err error) {
 	if _, err := o.FS.List(o.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDirectory, err)
 	}
 	path := filepath.Join(o.Dir, lockName)
-	if _, err := o.FS.Size(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := o.FS.Size(path); errors.Is(err, fs.ErrNotExist) && !change {
 		return func() {}, nil
 	}
 	l, err := o.FS.Lock(path)
@@ -103,7 +104,6 @@ type checker struct {
 	found   bool              // there is a catalogue
 	logs    bool              // catalogue and journal could be read to their ends
 	torn    *wal.CorruptError // of the catalogue
-	stale   bool              // the torn end of the catalogue had been written once: it is damage
 	ids     *idFilter
 	sinceMs int64 // messages from here on must be in the index of transaction ids
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/skepmq/skep/log/journal"
+	"github.com/skepmq/skep/segment"
 )
 
 func (c *checker) checkJournal() error {
@@ -42,10 +43,11 @@ func (c *checker) checkJournal() error {
 		if c.gap == nil {
 			c.gap = &journal.GapError{Dir: dir, Missing: c.state.meta.Generation + 1}
 		}
-		if c.stale = c.torn != nil && c.gap.Missing == c.state.meta.Generation+1; c.stale {
-			c.finding(CatalogueDamaged, c.torn.Path, c.torn.Position, fmt.Sprintf(
-				"%v; that it had been written shows in the journal, whose generation %d is gone", c.torn.Err, c.gap.Missing))
-			return nil
+		if c.gap.Missing == c.state.meta.Generation+1 {
+			stale, err := c.staleCatalog()
+			if stale || err != nil {
+				return err
+			}
 		}
 		c.finding(JournalMissing, dir, 0, c.gap)
 	case errors.As(err, &name):
@@ -65,6 +67,38 @@ func (c *checker) checkJournal() error {
 		c.of(f, number, c.state.partitions[number].end, next)
 	}
 	return nil
+}
+
+// staleCatalog looks, where the journal does not go on from the catalogue, for what shows
+// that it is the catalogue that has lost its end, and tells that: a torn end of its own, or
+// segments that it does not know of.
+func (c *checker) staleCatalog() (bool, error) {
+	if c.torn != nil {
+		c.finding(CatalogueDamaged, c.torn.Path, c.torn.Position, fmt.Sprintf(
+			"%v; that it had been written shows in the journal, whose generation %d is gone", c.torn.Err, c.gap.Missing))
+		return true, nil
+	}
+	names, err := c.o.FS.List(c.path(segmentsName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for _, name := range names {
+		id, ok := segment.ParseFileName(name)
+		if !ok || c.state.segments[id].ID == 0 && id < c.state.meta.NextSegment {
+			continue // not ours, or dropped
+		}
+		size, err := c.o.FS.Size(c.path(segmentsName, name))
+		if err != nil {
+			return false, err
+		}
+		if size > c.state.segments[id].Length {
+			c.finding(CatalogueDamaged, c.path(catalogName), 0, fmt.Sprintf(
+				"it knows %d bytes of %s, which has %d, and generation %d of the journal is gone: it has lost its end",
+				c.state.segments[id].Length, name, size, c.gap.Missing))
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // checkExcused tells what belongs to something of which there is neither a record nor one of

@@ -120,7 +120,8 @@ func (r *repairer) move(path, what string) error {
 	})
 }
 
-// writeReport writes what was done so far beside the copies.
+// writeReport writes what was done so far beside the copies, in the place of what it wrote
+// before.
 func (r *repairer) writeReport() error {
 	if !r.apply || len(r.report.Steps) == 0 {
 		return nil
@@ -133,7 +134,7 @@ func (r *repairer) writeReport() error {
 		return err
 	}
 	path := filepath.Join(r.o.Dir, r.keptDir(), reportName)
-	f, err := r.o.FS.Create(path)
+	f, err := r.o.FS.Create(path + ".new")
 	if err != nil {
 		return err
 	}
@@ -142,6 +143,9 @@ func (r *repairer) writeReport() error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := r.o.FS.Rename(path+".new", path); err != nil {
 		return err
 	}
 	return r.o.FS.SyncDir(filepath.Dir(path))

@@ -225,29 +225,38 @@ func (r *repairer) toCatalog(frames []byte, what string) error {
 	})
 }
 
-// point lets entries point to where their chain goes on.
+// point lets entries point to where their chain goes on. The index of a run is written once
+// for all of its entries: a segment that is gone may have been before any number of them.
 func (l *relinker) point() error {
+	to := map[index.Pointer]index.Pointer{} // by holder
 	for _, x := range l.links {
-		if x.holder.IsZero() {
-			continue
+		if !x.holder.IsZero() {
+			to[x.holder] = x.to
 		}
-		if err := l.pointEntry(x); err != nil {
+	}
+	holders := map[uint32][]int64{} // their positions, by segment
+	for at := range to {
+		holders[at.Segment] = append(holders[at.Segment], int64(at.Position))
+	}
+	for _, id := range slices.Sorted(maps.Keys(holders)) {
+		positions := holders[id]
+		slices.Sort(positions)
+		if err := l.pointEntries(l.c.segments[id], positions, to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pointEntry writes the index of a run again with another pointer in one of its entries.
-func (l *relinker) pointEntry(x *link) error {
-	s := l.c.segments[x.holder.Segment]
+// pointEntries writes those indexes of a segment again that have entries at the positions.
+func (l *relinker) pointEntries(s *segmentCheck, positions []int64, to map[index.Pointer]index.Pointer) error {
 	file, err := segment.OpenReaderUnchecked(l.o.FS, s.path, segment.FileHeader{ID: s.ID})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
 	for _, a := range s.indexes {
-		if at := int64(x.holder.Position); at < a.from || at >= a.to {
+		if i, _ := slices.BinarySearch(positions, a.from); i == len(positions) || positions[i] >= a.to {
 			continue
 		}
 		list, start, err := index.ReadIndex(file, a.to+index.TrailerLen)
@@ -257,11 +266,13 @@ func (l *relinker) pointEntry(x *link) error {
 		plain := make([]index.Entry, len(list))
 		for i := range list {
 			plain[i] = list[i].Entry
-			if list[i].At == x.holder {
-				plain[i].Prev = x.to
+			if next, ok := to[list[i].At]; ok {
+				plain[i].Prev = next
 			}
 		}
-		return l.writeIndex(s, plain, &run{start, a.to + index.TrailerLen, list}, "points to what is left of a partition")
+		if err := l.writeIndex(s, plain, &run{start, a.to + index.TrailerLen, list}, "points to what is left of partitions"); err != nil {
+			return err
+		}
 	}
-	return fmt.Errorf("no index of %s holds position %d", s.path, x.holder.Position)
+	return nil
 }

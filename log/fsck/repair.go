@@ -49,16 +49,22 @@ const maxRounds = 12
 // Of every byte that it replaces or takes away it keeps a copy, in a directory of its own
 // below repairs/, together with the report. A repair that is interrupted is completed by
 // the next one. It gives up messages only where they cannot be read; what it cannot repair
-// is still in After. Errors are those of Verify, and of writing.
+// is still in After. Without a whole catalogue and the places of consumer groups it does
+// nothing. Errors are those of Verify, and of writing: the report then has what was done
+// until there.
 func Repair(o Options, apply bool) (*RepairReport, error) {
 	o.setDefaults()
-	unlock, err := lock(&o)
+	unlock, err := lock(&o, apply)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	r := &repairer{o: o, apply: apply, used: map[string]bool{}, report: &RepairReport{Dir: o.Dir, Applied: apply, Steps: []Step{}, Losses: []Loss{}, Other: []string{}}}
-	return r.report, r.run()
+	if err := r.run(); err != nil {
+		r.report.After = nil // that was before the latest changes
+		return r.report, err
+	}
+	return r.report, nil
 }
 
 // repairer is one repair.
@@ -69,6 +75,7 @@ type repairer struct {
 	c      *checker        // the latest look
 	kept   string          // directory; empty before the first copy
 	used   map[string]bool // names in it
+	told   int             // losses that are in the report on disk
 }
 
 func (r *repairer) run() error {
@@ -81,7 +88,7 @@ func (r *repairer) run() error {
 			r.report.Before = r.c.report
 		}
 		r.report.After = r.c.report
-		if r.c.report.Clean || round == maxRounds {
+		if r.c.report.Clean || r.c.blind() || round == maxRounds {
 			break
 		}
 		before := len(r.report.Steps)
@@ -99,6 +106,13 @@ func (r *repairer) run() error {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offsets.From, b.Offsets.From))
 	})
 	return r.writeReport()
+}
+
+// blind reports whether what everything is held against cannot be relied on. No broker
+// starts then, and there is nothing to repair by: what an older catalogue does not know
+// would be taken for damage, or removed.
+func (c *checker) blind() bool {
+	return c.told[CatalogueDamaged]+c.told[CatalogueMissing]+c.told[OffsetsDamaged]+c.told[OffsetsMissing] > 0
 }
 
 // round makes the changes that can be made before the directory has to be looked at again:
@@ -133,7 +147,8 @@ func (r *repairer) rebuilds() bool {
 	return false
 }
 
-// step notes a change, and makes it if it is to be made.
+// step notes a change, and makes it if it is to be made. What is lost by it is on disk
+// before: a repair that goes on where this one was interrupted does not find it any more.
 func (r *repairer) step(s Step, do func() error) error {
 	if rel, err := filepath.Rel(r.o.Dir, s.File); err == nil {
 		s.File = filepath.ToSlash(rel)
@@ -141,6 +156,12 @@ func (r *repairer) step(s Step, do func() error) error {
 	r.report.Steps = append(r.report.Steps, s)
 	if !r.apply {
 		return nil
+	}
+	if losses := len(r.report.Losses) + len(r.report.Other); losses > r.told {
+		if err := r.writeReport(); err != nil {
+			return err
+		}
+		r.told = losses
 	}
 	if err := do(); err != nil {
 		return fmt.Errorf("repair %s: %w", s.File, err)

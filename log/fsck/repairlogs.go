@@ -31,7 +31,7 @@ func (r *repairer) cutJournal() error {
 			return nil // not a place in the journal
 		}
 		last = n
-	case r.c.gap != nil && !r.c.stale:
+	case r.c.gap != nil:
 		last = r.c.gap.Missing
 	default:
 		return nil

@@ -104,6 +104,10 @@ func (r *repairer) fixSegments() error {
 	for _, s := range r.byID() {
 		for _, l := range s.lost {
 			r.lose(l.partition, l.offsets.From, l.offsets.To, "damaged in "+filepath.Base(s.path))
+		}
+	}
+	for _, s := range r.byID() {
+		for _, l := range s.lost {
 			if err := r.markLost(s, &l); err != nil {
 				return err
 			}
