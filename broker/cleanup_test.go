@@ -174,7 +174,7 @@ func TestRemovedPartitionIsReplayed(t *testing.T) {
 	if q := b.queue(DefaultTenant, "q"); q.partition("b") != nil {
 		t.Fatal("the partition was not removed")
 	}
-	if err := b.rewriteCatalog(); err != nil {
+	if err := b.rewriteAlone(); err != nil {
 		t.Fatal(err)
 	}
 	after, err := k.open(fsys.CrashStrict())

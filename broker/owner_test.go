@@ -48,7 +48,7 @@ func TestLostOwner(t *testing.T) {
 			b := mustOpen(t, fsys, nil)
 			if err := errors.Join(
 				pushOne(b, "p", "x"), second(b.DeleteQueue(DefaultTenant, "q")),
-				second(b.checkpoint()), second(b.checkpoint()), b.rewriteCatalog(),
+				second(b.checkpoint()), second(b.checkpoint()), b.rewriteAlone(),
 			); err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestDeletionOutlivesLateRecords(t *testing.T) {
 	}
 	q, ticket := b.deleteQueue(DefaultTenant, "q")
 	if err := errors.Join(
-		ticket.Wait(), second(b.checkpoint()), b.rewriteCatalog(), second(b.checkpoint()), b.rewriteCatalog(),
+		ticket.Wait(), second(b.checkpoint()), b.rewriteAlone(), second(b.checkpoint()), b.rewriteAlone(),
 	); err != nil {
 		t.Fatal(err)
 	}

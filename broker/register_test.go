@@ -163,7 +163,7 @@ func TestRewriteKeepsEmptyQueue(t *testing.T) {
 	if _, err := b.checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.rewriteCatalog(); err != nil {
+	if err := b.rewriteAlone(); err != nil {
 		t.Fatal(err)
 	}
 	q := mustOpen(t, fsys.CrashStrict(), nil).queue(DefaultTenant, "q")
