@@ -196,3 +196,41 @@ func TestRepairOfManyPartitions(t *testing.T) {
 		t.Errorf("%d of %d delivered, %d lost", left, 3*partitions, r.Lost)
 	}
 }
+
+// What was deleted before the place where the journal is cut is not lost by that.
+func TestRepairCountsNoDeleted(t *testing.T) {
+	t.Parallel()
+	fsys := faultfs.New()
+	b := mustOpen(t, fsys, nil)
+	w := newWitness(b)
+	if err := w.push("a", "a0", "a1"); err != nil {
+		t.Fatal(err)
+	}
+	q, ticket := b.deleteQueue(DefaultTenant, "q") // DeleteQueue asks for a checkpoint
+	if err := ticket.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	b.forgetPartitions(q)
+	if err := w.push("b", "b0"); err != nil {
+		t.Fatal(err)
+	}
+	logs := files(t, fsys, "data/journal")
+	log := logs[len(logs)-1]
+	at, err := fsys.Size(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.push("b", "b1"), w.push("b", "b2"), w.push("c", "c0")); err != nil {
+		t.Fatal(err)
+	}
+	closeBroker(t, b)
+	flip(t, fsys, log, at+20, 3)
+	r, err := fsck.Repair(repairOptions(fsys), true)
+	if err != nil || !r.Clean() {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if r.Lost != 3 || len(r.Losses) != 2 || r.Losses[1].Partition != "b" || r.Losses[1].Offsets != (fsck.Offsets{From: 1, To: 3}) ||
+		!strings.HasSuffix(r.Losses[0].Partition, "its name is lost") {
+		t.Errorf("%d lost: %+v", r.Lost, r.Losses)
+	}
+}

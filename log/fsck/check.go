@@ -179,6 +179,9 @@ func (c *checker) of(f *Finding, number uint64, from, to int64) {
 	p := c.state.partitions[number]
 	if p == nil {
 		f.Partition = fmt.Sprintf("number %d, deleted", number)
+		if number >= c.state.meta.NextPartition && !c.state.gone[number] {
+			f.Partition = fmt.Sprintf("number %d, its name is lost", number)
+		}
 		return
 	}
 	f.Partition = p.Name

@@ -48,8 +48,8 @@ const maxRounds = 12
 //
 // Of every byte that it replaces or takes away it keeps a copy, in a directory of its own
 // below repairs/, together with the report. A repair that is interrupted is completed by
-// the next one. It gives up messages only where they cannot be read; what it cannot repair
-// is still in After. Without a whole catalogue and the places of consumer groups it does
+// the next one. It gives up messages only where they cannot be read, or where neither they nor
+// the index of their run can: then the whole run. What it cannot repair is still in After. Without a whole catalogue and the places of consumer groups it does
 // nothing. Errors are those of Verify, and of writing: the report then has what was done
 // until there.
 func Repair(o Options, apply bool) (*RepairReport, error) {

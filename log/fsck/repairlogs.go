@@ -149,9 +149,11 @@ func (r *repairer) countLost(numbers []uint64, last uint64) error {
 		}
 	}
 	for _, number := range slices.Sorted(maps.Keys(ends)) {
-		from := int64(0)
+		from := int64(0) // of one that was made in what is cut
 		if p := r.c.state.partitions[number]; p != nil {
 			from = p.end
+		} else if r.c.state.gone[number] || number < r.c.state.meta.NextPartition {
+			continue // it was deleted before
 		}
 		r.lose(number, from, ends[number], "in the part of the journal that was cut")
 	}
