@@ -578,7 +578,7 @@ func TestReplayedQueueLeavesTheNameToItsSuccessor(t *testing.T) {
 	if err := pushOne(b, "p", "new"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.rewriteAlone(); err != nil {
+	if err := b.rewriteCatalog(); err != nil {
 		t.Fatal(err)
 	}
 	crashed := fsys.CrashStrict()
