@@ -198,7 +198,7 @@ func TestSlowReadersStarveNobody(t *testing.T) {
 // others go on.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	w := open(t, onLoopback, func(w *world) {
-		w.server.ReadTimeout, w.server.IdleTimeout = 100*time.Millisecond, 100*time.Millisecond
+		w.server.ReadTimeout, w.server.IdleTimeout = 3*time.Second, 3*time.Second // those that are quick are never so slow
 	})
 	w.client.Transport.(*http.Transport).DisableKeepAlives = true // its own would be cut off too
 	conns := map[string]*net.TCPConn{}
