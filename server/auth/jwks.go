@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rsa"
 	"encoding/base64"
@@ -12,6 +13,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,6 +56,11 @@ type jwks struct {
 type publicKey struct {
 	id  string
 	key jwt.VerificationKey // *rsa.PublicKey or ed25519.PublicKey
+}
+
+func (k publicKey) equal(other publicKey) bool {
+	key, ok := k.key.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && k.id == other.id && key.Equal(other.key)
 }
 
 func newJWKS(o Options, changed func()) (*jwks, error) {
@@ -147,8 +154,12 @@ func (j *jwks) take(number uint64, keys []publicKey) {
 		return
 	}
 	j.taken = number
+	// Unknown key ids of strangers make us fetch: what has been verified with the same keys stays.
+	same := slices.EqualFunc(keys, *j.set.Load(), publicKey.equal)
 	j.set.Store(&keys)
-	j.changed()
+	if !same {
+		j.changed()
+	}
 }
 
 func (j *jwks) get(ctx context.Context) ([]publicKey, error) {

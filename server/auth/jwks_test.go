@@ -153,6 +153,32 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// G-808: tokens are verified again when the keys have changed, and only then.
+func TestG808SameKeysAgain(t *testing.T) {
+	k := testKeys()
+	s := serveKeys(t)
+	s.serve(http.StatusOK, jwk("1", k.rsa.Public()), jwk("2", k.ed.Public()))
+	v := newVerifier(t, Options{Algorithm: "auto", JWKSURL: s.url})
+	for _, tt := range []struct {
+		name    string
+		keys    []string
+		cleared bool
+	}{
+		{"first", []string{jwk("1", k.rsa.Public()), jwk("2", k.ed.Public())}, true},
+		{"same", []string{jwk("1", k.rsa.Public()), jwk("2", k.ed.Public())}, false},
+		{"another id", []string{jwk("1", k.rsa.Public()), jwk("3", k.ed.Public())}, true},
+		{"one is gone", []string{jwk("1", k.rsa.Public())}, true},
+		{"another kind", []string{jwk("1", k.ed.Public())}, true},
+	} {
+		s.serve(http.StatusOK, tt.keys...)
+		before := v.cache.generation.Load()
+		v.jwks.fetch(t.Context())
+		if got := v.cache.generation.Load() != before; got != tt.cleared {
+			t.Errorf("%s: verified tokens forgotten: %t, want %t", tt.name, got, tt.cleared)
+		}
+	}
+}
+
 // Requests that wait for the same new key share a fetch.
 func TestG808ConcurrentRefetch(t *testing.T) {
 	s := serveKeys(t)
