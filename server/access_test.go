@@ -88,7 +88,7 @@ func ask(t testing.TB, c *http.Client, method, target, body string, headers ...s
 
 // levels is the table of docs/security.md, by hand: who may call what.
 var levels = map[string][]string{
-	"public": {"GET /health", "HEAD /health", "GET /metrics", "HEAD /metrics", "GET /metrics/prometheus", "HEAD /metrics/prometheus"},
+	"public": {"GET /health", "HEAD /health", "GET /metrics", "HEAD /metrics", "GET /metrics/prometheus", "HEAD /metrics/prometheus", "GET /openapi.json", "HEAD /openapi.json"},
 	"read-only": {
 		"GET /status", "GET /api/v1/status/buffers", "GET /api/v1/status/queues", "GET /api/v1/status/queues/:queue",
 		"GET /api/v1/resources/overview", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/resources/partitions",

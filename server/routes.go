@@ -77,6 +77,7 @@ var routes = [...]route{
 	{"GET", "/status", readOnly, (*request).status},
 	{"GET", "/metrics", public, (*request).metrics},
 	{"GET", "/metrics/prometheus", public, listed((*request).prometheus)},
+	{"GET", "/openapi.json", public, (*request).openAPI},
 }
 
 const (

@@ -103,7 +103,7 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/system/maintenance/pop": adminOnly, "POST /api/v1/system/maintenance/pop": adminOnly,
 		"GET /api/v1/system/shared-state": adminOnly, "GET /api/v1/status/buffers": readOnly,
 		"GET /internal/api/shared-state/stats": adminOnly, "GET /internal/api/inter-instance/stats": adminOnly,
-		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public,
+		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public, "GET /openapi.json": public,
 
 		"GET /api/v1/status/queues": readOnly, "GET /api/v1/status/queues/:queue": readOnly, "POST /api/v1/stats/refresh": adminOnly,
 		"GET /api/v1/resources/overview": readOnly, "GET /api/v1/resources/namespaces": readOnly,

@@ -188,6 +188,8 @@ type Server struct {
 	conns connSet
 	hosts hostNames
 
+	document func() []byte // of the API, made when it is first asked for
+
 	started  time.Time
 	requests requestCounts
 	history  *history.Log
@@ -216,6 +218,7 @@ func New(opts Options) *Server {
 		bodyPatience: defaultBodyPatience,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
+		document:     sync.OnceValue(func() []byte { return document(opts.Version) }),
 	}
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)

@@ -252,9 +252,20 @@ func (w *world) callWith(method, target, body string, header http.Header) answer
 	return a
 }
 
-// try makes a request that may fail because the broker is gone.
+// try makes a request that may fail because the broker is gone. What is answered has to be
+// as GET /openapi.json describes it.
 func (w *world) try(method, target, body string, header http.Header) (a answer, err error) {
+	w.t.Helper()
 	got, err := testkit.Call(w.client, method, target, body, header)
+	if err == nil {
+		contract, broken := testkit.TheContract()
+		if broken == nil {
+			broken = contract.Sample(method, target, body, got)
+		}
+		if broken != nil {
+			w.t.Errorf("%s %.200s: %v", method, target, broken)
+		}
+	}
 	return answer{got.Status, got.Header, got.Body}, err
 }
 
