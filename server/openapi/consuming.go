@@ -103,10 +103,10 @@ time, and a lease that has ended stays so. Always 200; the body is the verdict.`
 		{name: "NoLabel", fields: []field{
 			{"success", "boolean", ""}, {"error", "string", ""}, {"messages", "Message[]", "Empty."},
 		}},
-		{name: "Ack", fields: append(ackFields, field{"consumerGroup?", "string|null = '__QUEUE_MODE__'", ""})},
+		{name: "Ack", fields: append(ackFields, field{"consumerGroup?", "string|null", "Absent: __QUEUE_MODE__."})},
 		{name: "AckOfBatch", fields: ackFields},
 		{name: "AckBatch", fields: []field{
-			{"consumerGroup?", "string|null = '__QUEUE_MODE__'", "Of all acknowledgements."},
+			{"consumerGroup?", "string|null", "Of all acknowledgements. Absent: __QUEUE_MODE__."},
 			{"acknowledgments", "AckOfBatch[]", ""},
 		}},
 		{name: "AckResult", fields: []field{
@@ -119,7 +119,7 @@ time, and a lease that has ended stays so. Always 200; the body is the verdict.`
 			{"noop", "boolean", "It had been completed before."},
 			{"conflated?", "count", "Messages that were passed over, of an acknowledgement that completes the lease of a conflating group."},
 		}},
-		{name: "Extension", fields: []field{{"seconds?", "any = 60", "From now, a whole number; below 1 acts as 1, what is none as 60."}}},
+		{name: "Extension", fields: []field{{"seconds?", "any", "From now, a whole number; below 1 acts as 1, what is none as 60."}}},
 		{name: "Extended", fields: []field{
 			{"leaseId", "string", ""},
 			{"success", "boolean", "Something was extended."},
@@ -138,6 +138,6 @@ var ackFields = []field{
 	{"transactionId?", "string|null", "Absent it resolves to nothing."},
 	{"partitionId?", "string|null", "From the message. Without it the acknowledgement fails."},
 	{"leaseId?", "string|null", "From the message. Absent: no lease is checked."},
-	{"status?", "string|null = 'completed'", "completed, success, acked or ok: done. retry: deliver it again, uncharged. dlq: set it aside now. failed, and any other text: deliver it again, charged."},
+	{"status?", "string|null", "Absent, completed, success, acked or ok: done. retry: deliver it again, uncharged. dlq: set it aside now. failed, and any other text: deliver it again, charged."},
 	{"error?", "string|null", "The reason, kept with a dead letter."},
 }

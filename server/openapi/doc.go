@@ -24,6 +24,9 @@
 //	uuid|null                        either; with [] at the end, an array of both
 //	count 1..1000 = 200              bounds, both included, and what absence means
 //
+// What absence means is said so of parameters alone, and in the text of members of bodies:
+// some generators take a member with a default for one that has to be there.
+//
 // # What holds it to the source
 //
 // Document fails if a route is not described, or what is described is no route. The tests of

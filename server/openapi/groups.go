@@ -128,7 +128,7 @@ made.`,
 			{"rowsUpdated", "count", "Queues."},
 		}},
 		{name: "Seek", fields: []field{
-			{"toEnd?", "boolean|null = false", "Behind everything stored so far. It beats timestamp."},
+			{"toEnd?", "boolean|null", "Behind everything stored so far. It beats timestamp."},
 			{"timestamp?", "string|null", "To the first batch stored at or after this instant."},
 		}},
 		{name: "Sought", fields: []field{

@@ -19,7 +19,7 @@ An item that cannot be read refuses the whole request.`,
 		{name: "PushItem", fields: []field{
 			{"queue", "string", "Up to 65,535 bytes, as all names."},
 			{"payload", "Payload", ""},
-			{"partition?", "string|null = 'Default'", "An empty text is a partition of that name."},
+			{"partition?", "string|null", "Absent: Default. An empty text is a partition of that name."},
 			{"transactionId?", "string|null", "Unique in its partition for the deduplication window of the queue. Absent or empty: the id of the message."},
 		}},
 		{name: "PushResult", fields: []field{

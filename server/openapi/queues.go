@@ -117,7 +117,7 @@ var queues = area{
 	schemas: []schema{
 		{name: "Configuration", text: "What a call does not name goes back to its default, or stays with the mode merge. Options may also stand at the top.", fields: append([]field{
 			{"queue", "string", ""},
-			{"mode?", "'replace'|'merge'|null = 'replace'", ""},
+			{"mode?", "'replace'|'merge'|null", "What becomes of options that are not named. Absent: replace."},
 			{"options?", "OptionChanges|null", ""},
 		}, optionChanges...)},
 		{name: "OptionChanges", text: "null is the default.", fields: optionChanges},

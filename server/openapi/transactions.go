@@ -27,7 +27,7 @@ back has changed nothing, and is 200 with success false and a reason.`,
 		{name: "TransactionItem", fields: itemFields},
 		{name: "TransactionAck", fields: append([]field{
 			{"type", "'ack'", ""},
-			{"consumerGroup?", "string|null = '__QUEUE_MODE__'", ""},
+			{"consumerGroup?", "string|null", "Absent: __QUEUE_MODE__."},
 		}, ackFields...)},
 		{name: "TransactionResult", fields: []field{
 			{"transactionId", "uuid", "Names this call and nothing else."},
@@ -58,8 +58,8 @@ back has changed nothing, and is 200 with success false and a reason.`,
 
 // itemFields are the members of a message that a transaction pushes.
 var itemFields = []field{
-	{"queue?", "string|null = ''", ""},
-	{"partition?", "string|null = 'Default'", ""},
+	{"queue?", "string|null", "Absent: the queue whose name is empty."},
+	{"partition?", "string|null", "Absent: Default."},
 	{"transactionId?", "string|null", "Absent or empty: the id of the message."},
 	{"payload?", "Payload", "data, if absent."},
 	{"data?", "any", "{} if absent."},
