@@ -137,6 +137,7 @@ type Options struct {
 	MetricsRetention time.Duration
 	Now              func() time.Time // nil: time.Now
 
+	ServerID   string // the host that series are of; "skep"
 	EngineName string // in /health; "skep"
 	Version    string
 }
@@ -151,6 +152,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&o.DefaultSubscriptionMode, "all")
+	setDefault(&o.ServerID, "skep")
 	setDefault(&o.EngineName, "skep")
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
