@@ -232,6 +232,7 @@ type QueueInfo struct {
 	Processing    int64 // leased
 	DeadLetters   int64
 	Damaged       int // partitions out of service
+	Groups        int // consumer groups; of Queue and Queues alone
 }
 
 // PartitionInfo describes one partition of a queue.

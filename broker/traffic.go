@@ -218,11 +218,8 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 			continue
 		}
 		o := q.options.Load()
-		q.mu.RLock()
-		partitions := len(q.byName)
-		q.mu.RUnlock()
 		t := QueueTraffic{
-			ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
+			ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: q.named(),
 			DeadLetters: q.dead.count(), Parked: q.traffic.parked.Load(), Damaged: b.damages.in(q), Traffic: q.traffic.load(),
 		}
 		if roll {

@@ -36,6 +36,9 @@ var routes = [...]route{
 
 	{"GET", "/api/v1/status/queues", readOnly, listed((*request).statusQueues)},
 	{"GET", "/api/v1/status/queues/:queue", readOnly, listed((*request).statusQueue)},
+	{"GET", "/api/v1/analytics/postgres-stats", readOnly, (*request).postgresStats},
+	{"GET", "/api/v1/analytics/dlq-signatures", readOnly, listed((*request).deadLetterSignatures)},
+	{"GET", "/api/v1/analytics/partition-liveness", readOnly, listed((*request).partitionLiveness)},
 	{"POST", "/api/v1/stats/refresh", adminOnly, (*request).refreshStats},
 
 	{"GET", "/api/v1/resources/overview", readOnly, listed((*request).overview)},

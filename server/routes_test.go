@@ -108,6 +108,8 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/status/queues": readOnly, "GET /api/v1/status/queues/:queue": readOnly, "POST /api/v1/stats/refresh": adminOnly,
 		"GET /api/v1/resources/overview": readOnly, "GET /api/v1/resources/namespaces": readOnly,
 		"GET /api/v1/resources/tasks": readOnly, "GET /api/v1/resources/partitions": readOnly,
+		"GET /api/v1/analytics/dlq-signatures": readOnly, "GET /api/v1/analytics/partition-liveness": readOnly,
+		"GET /api/v1/analytics/postgres-stats": readOnly,
 	}
 	for _, r := range routes {
 		key := r.method + " " + r.pattern

@@ -58,6 +58,7 @@ type Broker interface {
 	Queues(t broker.Tenant) ([]broker.QueueInfo, error)
 	Queue(t broker.Tenant, name string) (broker.QueueInfo, []broker.PartitionInfo, error)
 	DeleteQueue(t broker.Tenant, name string) (existed bool, err error)
+	Liveness(t broker.Tenant, wanted func(name string, o *broker.QueueOptions) bool, limit int) []broker.Liveness
 	Depth(t broker.Tenant, queue, group string) (partitions []broker.PartitionInfo, conflation bool, err error)
 
 	Groups(t broker.Tenant) ([]broker.GroupInfo, error)
@@ -70,6 +71,7 @@ type Broker interface {
 	SeekPartition(t broker.Tenant, name, queue, partition string, to broker.SeekTarget) error
 
 	DeadLetters(t broker.Tenant, f broker.DeadLetterFilter) ([]broker.DeadLetter, error)
+	SampleDeadLetters(t broker.Tenant, queue string, limit int) (broker.DeadLetterSample, error)
 	DeleteDeadLetter(t broker.Tenant, partitionID uuid.UUID, transactionID string) (removed int, err error)
 	ReplayDeadLetterAt(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.ReplayResult, error)
 	ReplayDeadLetter(t broker.Tenant, id uuid.UUID, queue, partition *string) (broker.ReplayResult, error)
