@@ -52,8 +52,9 @@ func (b *Broker) liveness(q *queue) Liveness {
 	groups := *q.groupList.Load()
 	placed := make([]bool, len(groups))
 	b.walk(q, groups, func(p *partition) {
+		info, _ := p.inspectLocked(groups, placed, now)
 		l.Partitions++
-		l.Pending += p.inspectLocked(groups, placed, now).Pending
+		l.Pending += info.Pending
 		if p.createdMs >= dayAgo {
 			l.CreatedLastDay++
 		}

@@ -37,7 +37,7 @@ func (r *request) walk(s timeRange, q filters, owner *broker.Tenant) *walk {
 	for i := range w.traffic {
 		w.queues[w.traffic[i].ID] = &w.traffic[i]
 	}
-	w.timeRange.widen(r.server.opts.MetricsEvery.Milliseconds())
+	w.widen(r.server.opts.MetricsEvery.Milliseconds())
 	return w
 }
 
@@ -96,14 +96,6 @@ func (b *bucket) merge(other *bucket) {
 	}
 }
 
-// avgLagMs is the mean age of messages at their delivery; none was delivered: not ok.
-func (b *bucket) avgLagMs() (ms int64, ok bool) {
-	if b.Traffic[broker.PoppedMessages] == 0 {
-		return 0, false
-	}
-	return b.Traffic[broker.LagMs] / b.Traffic[broker.PoppedMessages], true
-}
-
 // row names a bucket: its start, and what it is of.
 type row struct {
 	ms  int64
@@ -117,20 +109,22 @@ type series struct {
 	covered map[int64]int64 // for how long of each bucket there are minutes
 }
 
-// maxRows bounds the memory of one series, and its answer.
-const maxRows = 100_000
+// defaultMaxRows bounds the memory of one series, and its answer.
+const defaultMaxRows = 100_000
 
 // series sums up a walk by key. Where that would be too many rows, buckets get wider, up to
 // a day; what does not fit then is answered 400.
 func (r *request) series(w *walk, key func(*broker.QueueTraffic) string) (*series, bool) {
 	s := &series{timeRange: w.timeRange, rows: map[row]*bucket{}, covered: map[int64]int64{}}
 	for m := range w.minutes() {
-		s.covered[s.timeRange.bucket(m.StartMs)] += m.LengthMs
+		s.covered[s.bucket(m.StartMs)] += m.LengthMs
 		for had, is := range w.had(m) {
-			s.at(row{s.timeRange.bucket(m.StartMs), key(is)}).add(m, had)
-			if len(s.rows) > maxRows && !s.widened() {
-				r.sendError(fasthttp.StatusBadRequest, "", "too many queues for one answer: name one, or a shorter time")
-				return nil, false
+			entry(s.rows, row{s.bucket(m.StartMs), key(is)}).add(m, had)
+			for len(s.rows) > r.server.maxRows {
+				if !s.widened() {
+					r.sendError(fasthttp.StatusBadRequest, "", "too many queues for one answer: name one, or a shorter time")
+					return nil, false
+				}
 			}
 		}
 	}
@@ -141,32 +135,33 @@ func (r *request) series(w *walk, key func(*broker.QueueTraffic) string) (*serie
 func (s *series) widened() bool {
 	width := int64(24 * 60 * minuteMs)
 	for _, w := range slices.Backward(widths[:]) {
-		if w.width*minuteMs > s.timeRange.widthMs {
+		if w.width*minuteMs > s.widthMs {
 			width = w.width * minuteMs
 		}
 	}
-	if width == s.timeRange.widthMs {
+	if width == s.widthMs {
 		return false
 	}
-	s.timeRange.widthMs = width
+	s.widthMs = width
 	narrow, covered := s.rows, s.covered
 	s.rows, s.covered = map[row]*bucket{}, map[int64]int64{}
-	for at, b := range narrow {
-		s.at(row{s.timeRange.bucket(at.ms), at.key}).merge(b)
+	for was, b := range narrow {
+		entry(s.rows, row{s.bucket(was.ms), was.key}).merge(b)
 	}
 	for ms, length := range covered {
-		s.covered[s.timeRange.bucket(ms)] += length
+		s.covered[s.bucket(ms)] += length
 	}
 	return true
 }
 
-func (s *series) at(at row) *bucket {
-	b := s.rows[at]
-	if b == nil {
-		b = new(bucket)
-		s.rows[at] = b
+// entry returns what m has at k; a zero value if there was nothing.
+func entry[K comparable, V any](m map[K]*V, k K) *V {
+	v := m[k]
+	if v == nil {
+		v = new(V)
+		m[k] = v
 	}
-	return b
+	return v
 }
 
 // sorted returns the rows, oldest first, those of a bucket by key.

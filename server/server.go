@@ -203,6 +203,7 @@ type Server struct {
 	rolled bool // for the last time
 
 	bodyPatience time.Duration // shorter in tests
+	maxRows      int           // of series; fewer in tests
 
 	// messages walks a part of a pop; tests put others in its place.
 	messages func(*broker.PopPart) iter.Seq[broker.Message]
@@ -218,6 +219,7 @@ func New(opts Options) *Server {
 		answers:      newBudget(opts.AnswerBytes, answerReserve),
 		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
+		maxRows:      defaultMaxRows,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
 	}

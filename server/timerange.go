@@ -14,6 +14,7 @@ import (
 type timeRange struct {
 	fromMs, toMs int64 // as they were asked for; from is before to
 	widthMs      int64
+	fixed        bool // in width
 }
 
 const minuteMs = 60 * 1000
@@ -35,7 +36,7 @@ func (r *request) timeRange(q filters, length time.Duration, widthMs int64) (tim
 }
 
 func readTimeRange(q filters, nowMs int64, length time.Duration, widthMs int64) (s timeRange, refused string) {
-	s = timeRange{toMs: nowMs, widthMs: widthMs}
+	s = timeRange{toMs: nowMs, widthMs: widthMs, fixed: widthMs > 0}
 	if text := q.text("to"); text != "" {
 		ms, ok := codec.ParseTime(text)
 		if !ok {
@@ -79,11 +80,14 @@ func (s *timeRange) endMs() int64 { return s.bucket(s.toMs-1) + s.widthMs }
 
 func (s *timeRange) points() int64 { return (s.endMs() - s.firstMs()) / s.widthMs }
 
+// perSecond is a rate over the whole of a bucket, which may have begun a moment ago.
+func (s *timeRange) perSecond(n int64) float64 { return float64(n) * 1000 / float64(s.widthMs) }
+
 // widen makes the buckets at least as wide as a record of so many milliseconds, in widths
 // that all smaller ones divide.
 func (s *timeRange) widen(ms int64) {
 	for _, w := range widths {
-		if s.widthMs < ms {
+		if s.widthMs < ms && !s.fixed {
 			s.widthMs = max(s.widthMs, w.width*minuteMs)
 		}
 	}
