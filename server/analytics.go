@@ -138,7 +138,7 @@ func (s *series) appendOps(b []byte, at row) []byte {
 
 // queueParkedReplicas answers GET /api/v1/analytics/queue-parked-replicas. There is one.
 func (r *request) queueParkedReplicas() {
-	s, rows, ok := r.queueSeries(parkedBytes + len(hostname()))
+	s, rows, ok := r.queueSeries(parkedBytes + len(r.server.opts.ServerID))
 	if !ok {
 		return
 	}
@@ -151,20 +151,21 @@ func (r *request) queueParkedReplicas() {
 		}
 		b = appendBucket(append(b, '{'), "bucket", at.ms)
 		b = appendText(b, "queueName", at.key)
-		b = appendReplica(b)
+		b = r.appendReplica(b)
 		b = append(appendRate(b, "parkedCount", s.parked(at)), '}')
 	}
 	b = append(b, `],"replicas":[`...)
 	if len(rows) > 0 {
-		b = append(appendReplica(append(b, '{')), '}')
+		b = append(r.appendReplica(append(b, '{')), '}')
 	}
 	b = append(b, "]}"...)
 	r.settle(b)
 	r.send(fasthttp.StatusOK, b)
 }
 
-func appendReplica(b []byte) []byte {
-	return appendNumber(appendText(b, "hostname", hostname()), "workerId", 0)
+// appendReplica appends what the one process that there is goes by.
+func (r *request) appendReplica(b []byte) []byte {
+	return appendNumber(appendText(b, "hostname", r.server.opts.ServerID), "workerId", 0)
 }
 
 // dropped counts messages that rules have taken.

@@ -50,7 +50,7 @@ func (r *request) aggregateStatus() {
 	lifetime := r.server.minutes.lifetime(&w.stats)
 	b = appendMessages(append(b, ']'), queues, &lifetime)
 	b = appendLeases(b, queues)
-	b = appendWorker(append(b, `,"workers":[`...), w)
+	b = r.appendWorker(append(b, `,"workers":[`...), w)
 	var all broker.Traffic
 	for _, p := range points {
 		all.Add(&p.all)
@@ -220,9 +220,9 @@ func appendLeases(b []byte, queues []broker.QueueInfo) []byte {
 }
 
 // appendWorker appends the one process that there is, in the minute that runs.
-func appendWorker(b []byte, w *walk) []byte {
+func (r *request) appendWorker(b []byte, w *walk) []byte {
 	t, lag := &w.stats.Traffic, float64(w.running.Process.SchedLagUs)/1000
-	b = appendReplica(append(b, '{'))
+	b = r.appendReplica(append(b, '{'))
 	b = appendRate(b, "avgEventLoopLagMs", lag)
 	b = appendRate(b, "maxEventLoopLagMs", lag)
 	b = append(b, `,"freeSlots":0,"dbConnections":0,"jobQueueSize":0`...)

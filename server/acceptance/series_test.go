@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -37,11 +36,9 @@ var (
 
 // figures is a body without what no test can know. Labels of buckets stay.
 func (a answer) figures() string {
-	host, _ := os.Hostname()
 	b := aFigure.ReplaceAllString(string(a.body), `"$1":F`)
 	b = aLag.ReplaceAllString(b, `"${1}LagMs":L`)
-	b = aRange.ReplaceAllString(anID.ReplaceAllString(b, `"id"`), `"$1":"T"`)
-	return strings.ReplaceAll(b, fmt.Sprintf("%q", host), `"host"`)
+	return aRange.ReplaceAllString(anID.ReplaceAllString(b, `"id"`), `"$1":"T"`)
 }
 
 func (w *world) wantFigures(target, want string) {
@@ -68,7 +65,7 @@ func TestG120StatusOfNothing(t *testing.T) {
 		`"queues":[],"messages":{"total":0,"pending":0,"processing":0,"completed":0,"failed":0,"deadLetter":0,"requests":{"push":0,"pop":0,"ack":0},` +
 		`"batchEfficiency":{"push":0.00,"pop":0.00,"ack":0.00}},"leases":{"active":0,"partitionsWithLeases":0,"totalBatchSize":0,"totalAcked":0},` +
 		`"deadLetterQueue":{"totalMessages":0,"affectedPartitions":0,"topErrors":[]},` +
-		`"workers":[{"hostname":"host","workerId":0,"avgEventLoopLagMs":F,"maxEventLoopLagMs":F,"freeSlots":0,"dbConnections":0,"jobQueueSize":0,"messagesProcessed":0}],` +
+		`"workers":[{"hostname":"mq1","workerId":0,"avgEventLoopLagMs":F,"maxEventLoopLagMs":F,"freeSlots":0,"dbConnections":0,"jobQueueSize":0,"messagesProcessed":0}],` +
 		`"errors":{"dbErrors":0,"ackFailed":0,"dlqMessages":0},"statsAge":0}`
 	if got := strings.Replace(a.figures(), bucketOf(at), "B", 1); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -329,7 +326,7 @@ func TestG143ParkedPops(t *testing.T) {
 	polls.Wait()
 	w.rolled()
 	row := func(count string) string {
-		return `[{"bucket":"` + bucketOf(at) + `","queueName":"q","hostname":"host","workerId":0,"parkedCount":` + count + `}],"replicas":[{"hostname":"host","workerId":0}]}`
+		return `[{"bucket":"` + bucketOf(at) + `","queueName":"q","hostname":"mq1","workerId":0,"parkedCount":` + count + `}],"replicas":[{"hostname":"mq1","workerId":0}]}`
 	}
 	w.wantFigures("/api/v1/analytics/queue-parked-replicas?"+between(at, at.Add(time.Hour)), `{`+noRange+`,"series":`+row("3.00"))
 	w.wantFigures("/api/v1/analytics/queue-parked-replicas?"+between(at, at.Add(time.Hour))+"&queue=busy", `{`+noRange+`,"series":[],"replicas":[]}`)
