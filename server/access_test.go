@@ -96,6 +96,7 @@ var levels = map[string][]string{
 		"GET /api/v1/resources/overview", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/resources/partitions",
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/queues/:queue", "GET /api/v1/resources/queues/:queue/depth",
 		"GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/lagging", "GET /api/v1/consumer-groups/:group",
+		"GET /api/v1/analytics/system-metrics", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/workload",
 		"GET /api/v1/analytics/postgres-stats", "GET /api/v1/analytics/dlq-signatures", "GET /api/v1/analytics/partition-liveness",
 		"GET /api/v1/dlq", "GET /api/v1/messages", "GET /api/v1/messages/:partitionId/:transactionId",
 	},

@@ -112,7 +112,8 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/resources/overview": readOnly, "GET /api/v1/resources/namespaces": readOnly,
 		"GET /api/v1/resources/tasks": readOnly, "GET /api/v1/resources/partitions": readOnly,
 		"GET /api/v1/analytics/dlq-signatures": readOnly, "GET /api/v1/analytics/partition-liveness": readOnly,
-		"GET /api/v1/analytics/postgres-stats": readOnly,
+		"GET /api/v1/analytics/postgres-stats": readOnly, "GET /api/v1/analytics/system-metrics": readOnly,
+		"GET /api/v1/analytics/worker-metrics": readOnly, "GET /api/v1/analytics/workload": readOnly,
 	}
 	for _, r := range routes {
 		key := r.method + " " + r.pattern

@@ -29,16 +29,23 @@ func (r *request) walk(s timeRange, q filters, owner *broker.Tenant) *walk {
 	w := &walk{timeRange: s, log: r.server.history, queues: map[uuid.UUID]*broker.QueueTraffic{}}
 	var all []broker.QueueTraffic
 	w.running, all, w.stats = r.server.runningMinute(r.broker)
-	queue, namespace, task := q.text("queue"), q.text("namespace"), q.text("task")
+	named := q.named()
 	w.traffic = slices.DeleteFunc(all, func(t broker.QueueTraffic) bool {
-		return owner != nil && t.Tenant != *owner || queue != "" && t.Name != queue ||
-			namespace != "" && t.Namespace != namespace || task != "" && t.Task != task
+		return owner != nil && t.Tenant != *owner || !named(&t)
 	})
 	for i := range w.traffic {
 		w.queues[w.traffic[i].ID] = &w.traffic[i]
 	}
 	w.widen(r.server.opts.MetricsEvery.Milliseconds())
 	return w
+}
+
+// named tells which queues q asks for; a filter that is empty is none.
+func (q filters) named() func(*broker.QueueTraffic) bool {
+	queue, namespace, task := q.text("queue"), q.text("namespace"), q.text("task")
+	return func(t *broker.QueueTraffic) bool {
+		return (queue == "" || t.Name == queue) && (namespace == "" || t.Namespace == namespace) && (task == "" || t.Task == task)
+	}
 }
 
 // narrowed reports whether q asks for less than everything.
@@ -109,6 +116,8 @@ type series struct {
 	covered map[int64]int64 // for how long of each bucket there are minutes
 }
 
+const tooManyQueues = "too many queues for one answer: name one, or a shorter time"
+
 // defaultMaxRows bounds the memory of one series, and its answer.
 const defaultMaxRows = 100_000
 
@@ -122,7 +131,7 @@ func (r *request) series(w *walk, key func(*broker.QueueTraffic) string) (*serie
 			entry(s.rows, row{s.bucket(m.StartMs), key(is)}).add(m, had)
 			for len(s.rows) > r.server.maxRows {
 				if !s.widened() {
-					r.sendError(fasthttp.StatusBadRequest, "", "too many queues for one answer: name one, or a shorter time")
+					r.sendError(fasthttp.StatusBadRequest, "", tooManyQueues)
 					return nil, false
 				}
 			}

@@ -106,24 +106,28 @@ func (p *process) add(m *history.Minute) {
 // mean is a sum over the minutes as a mean.
 func (p *process) mean(sum int64) float64 { return float64(sum) / float64(max(p.lengthMs, 1)) }
 
-// throughput sums up the walk: everything that went through, or what of it the queues had.
+// add adds a minute of the walk: everything that went through, or what of it the queues had.
+func (p *point) add(w *walk, m *history.Minute, narrowed bool) {
+	p.process.add(m)
+	p.all.Add(&m.Traffic)
+	if narrowed {
+		for had := range w.had(m) {
+			p.traffic.Add(&had.Traffic)
+			p.maxLagMs = max(p.maxLagMs, had.MaxLagMs)
+		}
+		return
+	}
+	p.traffic.Add(&m.Traffic)
+	for i := range m.Queues {
+		p.maxLagMs = max(p.maxLagMs, m.Queues[i].MaxLagMs)
+	}
+}
+
+// throughput sums up the walk.
 func (w *walk) throughput(narrowed bool) map[int64]*point {
 	points := map[int64]*point{}
 	for m := range w.minutes() {
-		p := entry(points, w.bucket(m.StartMs))
-		p.process.add(m)
-		p.all.Add(&m.Traffic)
-		if narrowed {
-			for had := range w.had(m) {
-				p.traffic.Add(&had.Traffic)
-				p.maxLagMs = max(p.maxLagMs, had.MaxLagMs)
-			}
-			continue
-		}
-		p.traffic.Add(&m.Traffic)
-		for i := range m.Queues {
-			p.maxLagMs = max(p.maxLagMs, m.Queues[i].MaxLagMs)
-		}
+		entry(points, w.bucket(m.StartMs)).add(w, m, narrowed)
 	}
 	return points
 }

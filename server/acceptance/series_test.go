@@ -51,6 +51,7 @@ func (w *world) wantFigures(target, want string) {
 // seriesRoutes are those that take a time.
 var seriesRoutes = []string{
 	"status", "status/analytics", "analytics/queue-lag", "analytics/queue-ops", "analytics/queue-parked-replicas", "analytics/retention",
+	"analytics/system-metrics", "analytics/worker-metrics", "analytics/workload",
 }
 
 const noRange = `"timeRange":{"from":"T","to":"T"},"bucketMinutes":1`
