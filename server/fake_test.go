@@ -188,6 +188,16 @@ func (f *fake) DeadLetters(_ broker.Tenant, filter broker.DeadLetterFilter) ([]b
 	return f.letters, f.err
 }
 
+func (f *fake) SampleDeadLetters(_ broker.Tenant, queue string, limit int) (broker.DeadLetterSample, error) {
+	f.asked = fmt.Sprint(queue, limit)
+	n := int64(len(f.letters))
+	return broker.DeadLetterSample{Letters: f.letters, All: 3 * n, Payloads: n, PayloadBytes: 10*n + 1}, f.err
+}
+
+func (f *fake) Liveness(broker.Tenant, func(string, *broker.QueueOptions) bool, int) []broker.Liveness {
+	return nil
+}
+
 func (f *fake) DeleteDeadLetter(broker.Tenant, uuid.UUID, string) (int, error) {
 	return f.removed, f.err
 }

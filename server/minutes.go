@@ -102,6 +102,18 @@ func (s *Server) rollMetrics(last bool) {
 	s.history.Append(&minute)
 }
 
+// runningMinute sums up the minute that is running, with what there is of queues and broker.
+func (s *Server) runningMinute(b Broker) (history.Minute, []broker.QueueTraffic, broker.Stats) {
+	s.rollMu.Lock()
+	defer s.rollMu.Unlock()
+	queues, st, now := b.Traffic(false), b.Stats(), s.opts.Now()
+	s.minutes.mu.Lock()
+	defer s.minutes.mu.Unlock()
+	minute := s.minutes.sumLocked(now, queues, &st)
+	minute.Process.UptimeMs = now.Sub(s.started).Milliseconds()
+	return minute, queues, st
+}
+
 func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.Stats) history.Minute {
 	m.mu.Lock()
 	defer m.mu.Unlock()

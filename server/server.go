@@ -58,6 +58,7 @@ type Broker interface {
 	Queues(t broker.Tenant) ([]broker.QueueInfo, error)
 	Queue(t broker.Tenant, name string) (broker.QueueInfo, []broker.PartitionInfo, error)
 	DeleteQueue(t broker.Tenant, name string) (existed bool, err error)
+	Liveness(t broker.Tenant, wanted func(name string, o *broker.QueueOptions) bool, limit int) []broker.Liveness
 	Depth(t broker.Tenant, queue, group string) (partitions []broker.PartitionInfo, conflation bool, err error)
 
 	Groups(t broker.Tenant) ([]broker.GroupInfo, error)
@@ -70,6 +71,7 @@ type Broker interface {
 	SeekPartition(t broker.Tenant, name, queue, partition string, to broker.SeekTarget) error
 
 	DeadLetters(t broker.Tenant, f broker.DeadLetterFilter) ([]broker.DeadLetter, error)
+	SampleDeadLetters(t broker.Tenant, queue string, limit int) (broker.DeadLetterSample, error)
 	DeleteDeadLetter(t broker.Tenant, partitionID uuid.UUID, transactionID string) (removed int, err error)
 	ReplayDeadLetterAt(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.ReplayResult, error)
 	ReplayDeadLetter(t broker.Tenant, id uuid.UUID, queue, partition *string) (broker.ReplayResult, error)
@@ -137,6 +139,7 @@ type Options struct {
 	MetricsRetention time.Duration
 	Now              func() time.Time // nil: time.Now
 
+	ServerID   string // the host that series are of; "skep"
 	EngineName string // in /health; "skep"
 	Version    string
 }
@@ -151,6 +154,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&o.DefaultSubscriptionMode, "all")
+	setDefault(&o.ServerID, "skep")
 	setDefault(&o.EngineName, "skep")
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
@@ -201,6 +205,7 @@ type Server struct {
 	rolled bool // for the last time
 
 	bodyPatience time.Duration // shorter in tests
+	maxRows      int           // of series; fewer in tests
 
 	// messages walks a part of a pop; tests put others in its place.
 	messages func(*broker.PopPart) iter.Seq[broker.Message]
@@ -216,6 +221,7 @@ func New(opts Options) *Server {
 		answers:      newBudget(opts.AnswerBytes, answerReserve),
 		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
+		maxRows:      defaultMaxRows,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
 		document:     sync.OnceValue(func() []byte { return document(opts.Version) }),

@@ -111,6 +111,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
+	nameServer(c)
 	logBoot(c, &logger, ln.Addr())
 	limitConns(c, &logger)
 	limitHosts(c, ln.Addr())

@@ -90,6 +90,7 @@ func (w *world) start() {
 	}
 	o := w.server
 	o.Broker, o.Logger, o.Now = b, zerolog.Nop(), w.clock.now
+	o.ServerID = "mq1" // as the documents have it
 	o.MetricsDir = filepath.Join(w.dir, fsck.MetricsName)
 	in := &instance{broker: b, server: server.New(o)}
 	if w.tcp {

@@ -104,6 +104,7 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"SKEP_DATA_DIR", "/x", func() bool { return c.DataDir == "/x" }},
 		{"QUEEN_BIND_ADDR", "[::]", func() bool { return c.Listen == "[::]:6632" }},
 		{"PORT", "7", func() bool { return c.Listen == "127.0.0.1:7" }},
+		{"QUEEN_SERVER_ID", "here", func() bool { return c.Server.ServerID == "here" }},
 		{"SKEP_FSYNC", "never", func() bool { return c.Fsync == "never" && c.Broker.Sync == journal.SyncNever }},
 		{"SKEP_SEGMENT_BYTES", "1048577", func() bool { return c.Broker.SegmentBytes == 1048577 }},
 		{"SKEP_CHECKPOINT_BYTES", "1048577", func() bool { return c.Broker.CheckpointBytes == 1048577 }},

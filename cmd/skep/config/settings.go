@@ -30,6 +30,8 @@ func mainSettings() []setting {
 			kind: number("", 0, 65535, (*Config).setPort)},
 		{flag: "listen", absent: "127.0.0.1:6632", meaning: "`QUEEN_BIND_ADDR` and `PORT` at once; wins over them",
 			kind: words("HOST:PORT", (*Config).setListen)},
+		{name: "QUEEN_SERVER_ID", alias: "HOSTNAME", absent: "queen- and eight digits, told from machine and directory", meaning: "what the broker calls itself in its log and as `hostname` in [series](http-api.md#status-and-series)",
+			kind: words("a name", func(c *Config, v string) error { c.Server.ServerID = v; return nil })},
 		{name: "SKEP_FSYNC", value: "group", meaning: "when an answered write is on disk; see [guarantees.md](guarantees.md#skep_fsync)",
 			kind: words("`group`, `interval:<ms>` with at least 1, `never`", (*Config).setFsync)},
 		{name: "SKEP_SEGMENT_BYTES", value: size(broker.DefaultSegmentBytes), meaning: "size at which a segment file is full",
