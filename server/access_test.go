@@ -94,12 +94,13 @@ var levels = map[string][]string{
 		"GET /api/v1/resources/overview", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/resources/partitions",
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/queues/:queue", "GET /api/v1/resources/queues/:queue/depth",
 		"GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/lagging", "GET /api/v1/consumer-groups/:group",
+		"GET /api/v1/traces/names", "GET /api/v1/traces/by-name/:traceName", "GET /api/v1/traces/:partitionId/:transactionId",
 		"GET /api/v1/dlq", "GET /api/v1/messages", "GET /api/v1/messages/:partitionId/:transactionId",
 	},
 	"write-only": {"POST /api/v1/push"},
 	"read-write": {
 		"GET /api/v1/pop", "GET /api/v1/pop/queue/:queue", "GET /api/v1/pop/queue/:queue/partition/:partition",
-		"POST /api/v1/ack", "POST /api/v1/ack/batch", "POST /api/v1/transaction", "POST /api/v1/lease/:leaseId/extend", "POST /api/v1/configure",
+		"POST /api/v1/ack", "POST /api/v1/ack/batch", "POST /api/v1/transaction", "POST /api/v1/lease/:leaseId/extend", "POST /api/v1/configure", "POST /api/v1/traces",
 		"POST /api/v1/consumer-groups/:group/subscription", "POST /api/v1/consumer-groups/:group/queues/:queue/seek",
 		"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
 		"POST /api/v1/dlq/:id/replay", "DELETE /api/v1/messages/:partitionId/:transactionId", "POST /api/v1/messages/:partitionId/:transactionId/retry",
@@ -108,7 +109,7 @@ var levels = map[string][]string{
 		"DELETE /api/v1/resources/queues/:queue", "DELETE /api/v1/consumer-groups/:group", "DELETE /api/v1/consumer-groups/:group/queues/:queue",
 		"DELETE /api/v1/dlq", "POST /api/v1/stats/refresh",
 		"GET /api/v1/system/maintenance", "POST /api/v1/system/maintenance", "GET /api/v1/system/maintenance/pop", "POST /api/v1/system/maintenance/pop",
-		"GET /api/v1/system/shared-state", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
+		"GET /api/v1/system/shared-state", "GET /api/v1/system/config", "POST /internal/api/notify", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
 	},
 }
 
