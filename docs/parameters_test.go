@@ -25,6 +25,7 @@ const (
 var passedOver = map[string][]string{
 	"GET /api/v1/pop/queue/:queue":                      {"namespace", "task"},
 	"GET /api/v1/pop/queue/:queue/partition/:partition": {"namespace", "task"},
+	"GET /api/v1/analytics/system-metrics":              {"queue", "namespace", "task"},
 }
 
 // TestParameters compares the query parameters that the handler of each route reads, as the

@@ -59,7 +59,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(server.Options{Broker: b})
+	s := server.New(server.Options{Broker: b, TraceDir: t.TempDir()})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {

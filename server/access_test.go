@@ -98,12 +98,13 @@ var levels = map[string][]string{
 		"GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/lagging", "GET /api/v1/consumer-groups/:group",
 		"GET /api/v1/analytics/system-metrics", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/workload",
 		"GET /api/v1/analytics/postgres-stats", "GET /api/v1/analytics/dlq-signatures", "GET /api/v1/analytics/partition-liveness",
+		"GET /api/v1/traces/names", "GET /api/v1/traces/by-name/:traceName", "GET /api/v1/traces/:partitionId/:transactionId",
 		"GET /api/v1/dlq", "GET /api/v1/messages", "GET /api/v1/messages/:partitionId/:transactionId",
 	},
 	"write-only": {"POST /api/v1/push"},
 	"read-write": {
 		"GET /api/v1/pop", "GET /api/v1/pop/queue/:queue", "GET /api/v1/pop/queue/:queue/partition/:partition",
-		"POST /api/v1/ack", "POST /api/v1/ack/batch", "POST /api/v1/transaction", "POST /api/v1/lease/:leaseId/extend", "POST /api/v1/configure",
+		"POST /api/v1/ack", "POST /api/v1/ack/batch", "POST /api/v1/transaction", "POST /api/v1/lease/:leaseId/extend", "POST /api/v1/configure", "POST /api/v1/traces",
 		"POST /api/v1/consumer-groups/:group/subscription", "POST /api/v1/consumer-groups/:group/queues/:queue/seek",
 		"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
 		"POST /api/v1/dlq/:id/replay", "DELETE /api/v1/messages/:partitionId/:transactionId", "POST /api/v1/messages/:partitionId/:transactionId/retry",
@@ -112,7 +113,7 @@ var levels = map[string][]string{
 		"DELETE /api/v1/resources/queues/:queue", "DELETE /api/v1/consumer-groups/:group", "DELETE /api/v1/consumer-groups/:group/queues/:queue",
 		"DELETE /api/v1/dlq", "POST /api/v1/stats/refresh",
 		"GET /api/v1/system/maintenance", "POST /api/v1/system/maintenance", "GET /api/v1/system/maintenance/pop", "POST /api/v1/system/maintenance/pop",
-		"GET /api/v1/system/shared-state", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
+		"GET /api/v1/system/shared-state", "GET /api/v1/system/config", "POST /internal/api/notify", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
 	},
 }
 

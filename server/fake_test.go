@@ -225,6 +225,14 @@ func (f *fake) Message(broker.Tenant, uuid.UUID, string) (broker.MessageDetail, 
 	return f.detail, f.err
 }
 
+func (f *fake) PartitionName(broker.Tenant, uuid.UUID) (queue, partition string, ok bool) {
+	return "", "", f.existed
+}
+
+func (f *fake) TakeSpace(int64) error                { return f.err }
+func (f *fake) StampMs() int64                       { return time.Now().UnixMilli() }
+func (f *fake) Notify(_ broker.Tenant, queue string) { f.asked = queue }
+
 func (f *fake) Stats() broker.Stats                { return f.stats }
 func (f *fake) Traffic(bool) []broker.QueueTraffic { return slices.Clone(f.traffic) }
 func (f *fake) DamagedPartitions() int             { return f.damaged }

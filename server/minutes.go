@@ -75,9 +75,12 @@ func (m *minutes) start(s *Server) (stop func()) {
 	}
 }
 
-// RollMetrics ends the minute that is running. The server waits in real time, so a test that
-// moves the clock by hand has to say so.
-func (s *Server) RollMetrics() { s.rollMetrics(false) }
+// RollMetrics ends the minute that is running, and drops traces that have become too old. The
+// server waits in real time, so a test that moves the clock by hand has to say so.
+func (s *Server) RollMetrics() {
+	s.rollMetrics(false)
+	s.sweepTraces()
+}
 
 // rollMetrics ends the minute that is running, one call after the other: with counters read
 // before those of another's minute this one would count backwards. After the last it does

@@ -77,11 +77,18 @@ var routes = [...]route{
 	{"DELETE", "/api/v1/messages/:partitionId/:transactionId", readWrite, (*request).deleteDeadLetter},
 	{"POST", "/api/v1/messages/:partitionId/:transactionId/retry", readWrite, (*request).retryDeadLetter},
 
+	{"POST", "/api/v1/traces", readWrite, (*request).addTrace},
+	{"GET", "/api/v1/traces/names", readOnly, listed((*request).traceNames)},
+	{"GET", "/api/v1/traces/by-name/:traceName", readOnly, listed((*request).namedTraces)},
+	{"GET", "/api/v1/traces/:partitionId/:transactionId", readOnly, listed((*request).messageTraces)},
+
 	{"GET", "/api/v1/system/maintenance", adminOnly, (*request).maintenance},
 	{"POST", "/api/v1/system/maintenance", adminOnly, (*request).setMaintenance},
 	{"GET", "/api/v1/system/maintenance/pop", adminOnly, (*request).popMaintenance},
 	{"POST", "/api/v1/system/maintenance/pop", adminOnly, (*request).setPopMaintenance},
 	{"GET", "/api/v1/system/shared-state", adminOnly, (*request).sharedState},
+	{"GET", "/api/v1/system/config", adminOnly, (*request).config},
+	{"POST", "/internal/api/notify", adminOnly, (*request).notify},
 	{"GET", "/api/v1/status/buffers", readOnly, (*request).buffers},
 	{"GET", "/internal/api/shared-state/stats", adminOnly, (*request).sharedStateStats},
 	{"GET", "/internal/api/inter-instance/stats", adminOnly, (*request).sharedStateStats},

@@ -18,6 +18,7 @@ import (
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server/auth"
 	"github.com/skepmq/skep/server/history"
+	"github.com/skepmq/skep/server/trace"
 )
 
 // Defaults of Options.
@@ -79,6 +80,12 @@ type Broker interface {
 
 	Messages(t broker.Tenant, f broker.MessageFilter) (broker.MessagePage, error)
 	Message(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.MessageDetail, error)
+	PartitionName(t broker.Tenant, id uuid.UUID) (queue, partition string, ok bool)
+	// TakeSpace is asked before the server writes n bytes to the broker's disk, and StampMs
+	// what time it is.
+	TakeSpace(n int64) error
+	StampMs() int64
+	Notify(t broker.Tenant, queue string)
 	Maintenance() broker.Maintenance
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error
@@ -137,7 +144,12 @@ type Options struct {
 	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
 	MetricsDir       string
 	MetricsRetention time.Duration
-	Now              func() time.Time // nil: time.Now
+	// TraceDir is where traces are kept, for TraceRetention, 0 for ever; "": they are refused.
+	TraceDir       string
+	TraceRetention time.Duration
+	// Config is what GET /api/v1/system/config answers, as JSON; nil: an empty object.
+	Config []byte
+	Now    func() time.Time // nil: time.Now
 
 	ServerID   string // the host that series are of; "skep"
 	EngineName string // in /health; "skep"
@@ -197,6 +209,7 @@ type Server struct {
 	started  time.Time
 	requests requestCounts
 	history  *history.Log
+	traces   *trace.Log
 	lags     lags
 	registry *prometheus.Registry
 	minutes  minutes
@@ -229,6 +242,7 @@ func New(opts Options) *Server {
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
 	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
+	s.traces = trace.New(trace.Options{Dir: opts.TraceDir, Retention: opts.TraceRetention, Logger: opts.Logger})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}
@@ -297,6 +311,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.rollMetrics(true)
 	if err := s.history.Close(); err != nil {
 		s.log.Warn().Err(err).Msg("close the metrics")
+	}
+	if err := s.traces.Close(); err != nil {
+		s.log.Warn().Err(err).Msg("close the traces")
 	}
 	if err != nil {
 		s.conns.closeAll()

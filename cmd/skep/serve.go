@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +119,10 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	limitHeap(c, &logger)
 	c.Server.Logger = logger
 	c.Server.Version = buildVersion()
-	c.Server.MetricsDir = filepath.Join(c.DataDir, fsck.MetricsName)
+	c.Server.MetricsDir, c.Server.TraceDir = filepath.Join(c.DataDir, fsck.MetricsName), filepath.Join(c.DataDir, fsck.TracesName)
+	if c.Server.Config, err = json.Marshal(effective(c)); err != nil {
+		return err
+	}
 	srv := server.New(c.Server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()

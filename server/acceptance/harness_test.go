@@ -91,7 +91,7 @@ func (w *world) start() {
 	o := w.server
 	o.Broker, o.Logger, o.Now = b, zerolog.Nop(), w.clock.now
 	o.ServerID = "mq1" // as the documents have it
-	o.MetricsDir = filepath.Join(w.dir, fsck.MetricsName)
+	o.MetricsDir, o.TraceDir = filepath.Join(w.dir, fsck.MetricsName), filepath.Join(w.dir, fsck.TracesName)
 	in := &instance{broker: b, server: server.New(o)}
 	if w.tcp {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

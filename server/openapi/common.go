@@ -27,6 +27,7 @@ var pathParameters = [...]field{
 	{"leaseId", "string", "The leaseId of a pop."},
 	{"partitionId", "string", "The partitionId of a message. What is no id is that of no partition."},
 	{"transactionId", "string", "The transactionId of a message, percent-encoded."},
+	{"traceName", "string", "Name of traces."},
 	{"id", "string", "The id of a dead letter. What is no id is that of none."},
 }
 
@@ -66,7 +67,7 @@ var common = area{
 	schemas: []schema{
 		{name: "Error", fields: []field{
 			{"error", "string", "For people."},
-			{"code?", "'cross_site'|'unknown_host'|'no_such_route'|'method_not_allowed'|'recovering'|'stopping'|'overloaded'|'memory_high'|'storage_full'|'storage_failed'|'partition_damaged'", "For programs; only some errors have one."},
+			{"code?", "'cross_site'|'unknown_host'|'no_such_route'|'method_not_allowed'|'recovering'|'stopping'|'overloaded'|'memory_high'|'storage_full'|'storage_failed'|'partition_damaged'|'trace_failed'|'too_many_names'|'name_too_long'", "For programs; only some errors have one."},
 		}},
 		{name: "Counts", fields: []field{
 			{"total", "count", "Messages kept."},

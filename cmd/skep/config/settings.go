@@ -71,6 +71,8 @@ func mainSettings() []setting {
 			kind: number("", 1, 1_000_000, func(c *Config, n int64) { c.Server.MetricsGroups = int(n) })},
 		{name: "METRICS_RETENTION_DAYS", value: size(server.DefaultMetricsRetention / day), meaning: "how long the records of what went through are kept, one a minute",
 			kind: number("days", 1, 36_500, func(c *Config, n int64) { c.Server.MetricsRetention = time.Duration(n) * day })},
+		{name: "TRACE_RETENTION_DAYS", value: "0", meaning: "how long [traces](http-api.md#traces) are kept; 0 is for ever",
+			kind: number("days", 0, 36_500, func(c *Config, n int64) { c.Server.TraceRetention = time.Duration(n) * day })},
 		{name: "METRICS_FLUSH_MS", value: size(server.DefaultMetricsEvery / time.Millisecond), meaning: "pause between two of these records",
 			kind: milliseconds(1000, 3_600_000, func(c *Config, d time.Duration) { c.Server.MetricsEvery = d })},
 		{name: "SKEP_MAX_CONNS", value: size(server.DefaultMaxConns), meaning: "connections served at a time, fewer if the limit of [open files](operations.md#file-descriptors) is lower. Another is answered 503 and closed",
