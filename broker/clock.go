@@ -76,6 +76,9 @@ func (c *clock) read() (elapsed, wallMs int64) {
 
 func (c *clock) mono() int64 { return c.baseMs + c.now().Sub(c.start).Milliseconds() }
 
+// StampMs is the time that a message pushed now would have.
+func (b *Broker) StampMs() int64 { return b.clock.stamp() }
+
 func (c *clock) stamp() int64 {
 	elapsed, wall := c.read()
 	mono := c.baseMs + elapsed

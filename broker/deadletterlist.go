@@ -306,6 +306,15 @@ func (b *Broker) deadLettersAt(t Tenant, id uuid.UUID, transactionID string) (*q
 	}
 }
 
+// PartitionName tells which partition of which queue has an id, if the tenant has one.
+func (b *Broker) PartitionName(t Tenant, id uuid.UUID) (queue, partition string, ok bool) {
+	p := b.partitionByID(t, id)
+	if p == nil {
+		return "", "", false
+	}
+	return p.queue.name, p.name, true
+}
+
 // partitionByID returns the tenant's partition with that id, nil if there is none.
 func (b *Broker) partitionByID(t Tenant, id uuid.UUID) *partition {
 	number, ok := partitionNumber(b.directory, id)

@@ -170,21 +170,17 @@ func (b *Broker) Depth(t Tenant, queueName, name string) (partitions []Partition
 		groups, conflation = append(groups, g), g.sub.Load().conflation
 	}
 	now := b.clock.mono()
-	for _, p := range q.snapshot() {
-		b.lockPlaced(p, groups)
-		if p.announced {
-			info := PartitionInfo{ID: partitionID(b.directory, p.number), Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start}
-			info.Pending, info.Processing = info.Total, 0
-			if g != nil {
-				if floor, c, ok := p.standingLocked(g); ok {
-					lag, leased := p.owedLocked(floor, c, now)
-					info.Pending, info.Processing = lag-leased, leased
-				}
+	b.walk(q, groups, func(p *partition) {
+		info := PartitionInfo{ID: partitionID(b.directory, p.number), Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start}
+		info.Pending = info.Total
+		if g != nil {
+			if floor, c, ok := p.standingLocked(g); ok {
+				lag, leased := p.owedLocked(floor, c, now)
+				info.Pending, info.Processing = lag-leased, leased
 			}
-			partitions = append(partitions, info)
 		}
-		p.mu.Unlock()
-	}
+		partitions = append(partitions, info)
+	})
 	slices.SortFunc(partitions, func(x, y PartitionInfo) int { return cmp.Compare(x.Name, y.Name) })
 	return partitions, conflation, nil
 }

@@ -36,53 +36,73 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 	info = q.identity()
 	info.DeadLetters, info.Damaged = q.dead.count(), b.damages.in(q)
 	letters := q.dead.counts()
+	for _, n := range letters {
+		if n > 0 {
+			info.DeadLetterPartitions++
+		}
+	}
 	info.Segments = b.store.QueueSegments(q.number)
 	now := b.clock.mono()
 	groups := *q.groupList.Load()
-	all := q.snapshot()
+	placed := make([]bool, len(groups))
 	if detail {
-		partitions = make([]PartitionInfo, 0, len(all)) // growing into it would take twice of that
+		partitions = make([]PartitionInfo, 0, q.count.Load()) // growing into it would take twice of that
 	}
-	for _, p := range all {
-		b.lockPlaced(p, groups)
-		if !p.announced {
-			p.mu.Unlock()
-			continue // its first push is on the way, or failed
-		}
-		pi := p.inspectLocked(groups, now)
+	b.walk(q, groups, func(p *partition) {
+		pi, leases := p.inspectLocked(groups, placed, now)
 		info.RetainedBytes += p.filedBytes + p.tailBytesLocked()
-		damaged := p.damaged
-		p.mu.Unlock()
 		info.Partitions++
 		info.Total += pi.Total
 		info.Pending += pi.Pending
 		info.Processing += pi.Processing
+		info.Consumed += pi.Consumed
+		info.Leases.Add(&leases)
 		if detail {
 			pi.ID = partitionID(b.directory, p.number)
 			pi.DeadLetters = letters[p.number]
-			if damaged {
+			if p.damaged {
 				pi.Damage = b.damages.of(p)
 			}
 			partitions = append(partitions, pi)
+		}
+	})
+	for i, g := range groups {
+		if !g.deleted.Load() && (placed[i] || g.sub.Load().registered) {
+			info.Groups++
 		}
 	}
 	return info, partitions
 }
 
+// walk calls fn with each partition of q, locked, and with the place of each of groups there
+// known. One whose first push is on the way, or has failed, is left out.
+func (b *Broker) walk(q *queue, groups []*group, fn func(*partition)) {
+	for _, p := range q.snapshot() {
+		b.lockPlaced(p, groups)
+		if p.announced {
+			fn(p)
+		}
+		p.mu.Unlock()
+	}
+}
+
 // inspectLocked counts what the slowest group still has to do. Total is pending plus
-// processing plus what every group has completed.
-func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
+// processing plus what every group has completed. It marks the groups that have a place.
+func (p *partition) inspectLocked(groups []*group, placed []bool, now int64) (PartitionInfo, LeaseCounts) {
+	var leases LeaseCounts
 	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start, Start: p.start, End: p.hwm}
 	if pi.Total > 0 {
 		pi.OldestMs, pi.NewestMs = p.startMs, p.lastMs
 	}
 	worst, leased := int64(-1), int64(0)
-	for _, g := range groups {
+	for i, g := range groups {
 		if floor, c, ok := p.standingLocked(g); ok {
+			placed[i] = true
 			lag, out := p.owedLocked(floor, c, now)
 			worst = max(worst, lag)
 			leased += out
 			pi.noteCursor(c)
+			leases.noteCursor(c, now)
 		}
 	}
 	if worst < 0 {
@@ -90,7 +110,16 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 	}
 	pi.Processing = min(leased, worst)
 	pi.Pending = worst - pi.Processing
-	return pi
+	return pi, leases
+}
+
+// noteCursor adds the live lease of a cursor of the partition; nil: nothing yet.
+func (l *LeaseCounts) noteCursor(c *cursor, now int64) {
+	if c != nil && c.live(now) {
+		l.Leases, l.Partitions = l.Leases+1, 1
+		l.Messages += c.lease.end - c.lease.from + 1
+		l.Acked += max(c.committed-c.lease.from+1, 0)
+	}
 }
 
 // noteCursor adds what a cursor has done; nil: nothing yet.

@@ -161,7 +161,7 @@ func (p *popper) awaitOpening() (open bool, err error) {
 		return false, nil
 	}
 	w := newWaiter()
-	if !p.b.parking.enter(w, p.req.Alive, p.b.o.MaxParked) {
+	if !p.b.parking.enter(w, p.req, p.b.o.MaxParked) {
 		return false, ErrTooManyParked
 	}
 	defer p.b.parking.leave(w)

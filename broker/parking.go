@@ -12,20 +12,20 @@ const sweep = 15 * time.Second
 // for each would be most of what an idle broker with thousands of them does.
 type parking struct {
 	mu  sync.Mutex
-	set map[*waiter]func() bool // to the client's Alive
+	set map[*waiter]*PopRequest
 }
 
 // enter counts w in, unless limit are in already.
-func (p *parking) enter(w *waiter, alive func() bool, limit int) bool {
+func (p *parking) enter(w *waiter, req *PopRequest, limit int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.set) >= limit {
 		return false
 	}
 	if p.set == nil {
-		p.set = map[*waiter]func() bool{}
+		p.set = map[*waiter]*PopRequest{}
 	}
-	p.set[w] = alive
+	p.set[w] = req
 	return true
 }
 
@@ -49,9 +49,9 @@ func (p *parking) count() int {
 func (p *parking) wakeGone() {
 	p.mu.Lock()
 	waiters := make(map[*waiter]func() bool, len(p.set))
-	for w, alive := range p.set {
-		if alive != nil {
-			waiters[w] = alive
+	for w, req := range p.set {
+		if req.Alive != nil {
+			waiters[w] = req.Alive
 		}
 	}
 	p.mu.Unlock()
@@ -61,6 +61,22 @@ func (p *parking) wakeGone() {
 		}
 	}
 }
+
+// wakeFor wakes the pops that a tenant's queue may have something for; they look once more.
+// Which queues a discovery pop takes from only a look tells.
+func (p *parking) wakeFor(t Tenant, queue string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for w, req := range p.set {
+		if req.Tenant == t && (req.Discovery || req.Queue == queue) {
+			w.wake()
+		}
+	}
+}
+
+// Notify makes the parked pops that may want messages of a queue look for them again. They
+// are woken by whatever they wait for, so it changes nothing.
+func (b *Broker) Notify(t Tenant, queue string) { b.parking.wakeFor(t, queue) }
 
 // sweepParked is the goroutine that finds waiting pops without a client.
 func (b *Broker) sweepParked() {

@@ -46,7 +46,7 @@ func (p *popper) run() (*PopResult, error) {
 		return res, err
 	}
 	w := newWaiter()
-	if !b.parking.enter(w, p.req.Alive, b.o.MaxParked) {
+	if !b.parking.enter(w, p.req, b.o.MaxParked) {
 		if p.hold > 0 {
 			p.impatient = true
 			return p.try() // no room to wait for more

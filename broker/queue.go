@@ -119,6 +119,13 @@ func (q *queue) snapshot() []*partition {
 	return q.partitions[:len(q.partitions):len(q.partitions)]
 }
 
+// named returns how many partitions there are, those that are being made included.
+func (q *queue) named() int {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return len(q.byName)
+}
+
 func (q *queue) group(name string) *group {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

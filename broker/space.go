@@ -21,9 +21,11 @@ const (
 // that no write fails: a failed write ends the broker.
 type space struct {
 	full atomic.Bool
-	// mark is what the journal had taken at the latest look, room how much more it may
-	// take before the next.
+	// mark is what had been written at the latest look, room how much more may be before
+	// the next.
 	mark, room atomic.Int64
+	// beside is what others have written to the disk, see TakeSpace.
+	beside atomic.Int64
 	// free and total are bytes of the disk at that look.
 	free, total atomic.Int64
 
@@ -49,10 +51,23 @@ func (b *Broker) watchSpace() {
 // was pushed since the latest look may have used up what was free then.
 func (b *Broker) hasSpace() bool {
 	s := &b.space
-	if !s.full.Load() && b.journal.Appended()-s.mark.Load() > s.room.Load() {
+	if !s.full.Load() && b.written()-s.mark.Load() > s.room.Load() {
 		b.checkSpace()
 	}
 	return !s.full.Load()
+}
+
+// written is what has been written to the disk: it only grows.
+func (b *Broker) written() int64 { return b.journal.Appended() + b.space.beside.Load() }
+
+// TakeSpace is asked before something that is not the broker's writes n bytes to its disk.
+// ErrStorageFull says that they are too much: the rest is for what must not fail.
+func (b *Broker) TakeSpace(n int64) error {
+	b.space.beside.Add(n)
+	if !b.hasSpace() {
+		return ErrStorageFull
+	}
+	return nil
 }
 
 // checkSpace looks at the disk. Pushes are refused from the high-water mark on, or when
@@ -62,7 +77,7 @@ func (b *Broker) checkSpace() {
 	s := &b.space
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mark, unfiled := b.journal.Appended(), b.journal.Unfiled()
+	mark, unfiled := b.written(), b.journal.Unfiled()
 	free, total, err := b.o.FS.Free(b.o.Dir)
 	if err != nil || total <= 0 {
 		b.log.Warn().Err(err).Str("path", b.o.Dir).Msg("free disk space unknown")

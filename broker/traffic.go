@@ -200,6 +200,7 @@ func (tx *transaction) count(x *Transaction, r *TransactionResult) {
 // QueueTraffic is what went through a queue since Open, and what there is now.
 type QueueTraffic struct {
 	ID              uuid.UUID
+	Tenant          Tenant
 	Name            string
 	Namespace, Task string
 	Partitions      int
@@ -218,11 +219,8 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 			continue
 		}
 		o := q.options.Load()
-		q.mu.RLock()
-		partitions := len(q.byName)
-		q.mu.RUnlock()
 		t := QueueTraffic{
-			ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
+			ID: q.id, Tenant: q.tenant, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: q.named(),
 			DeadLetters: q.dead.count(), Parked: q.traffic.parked.Load(), Damaged: b.damages.in(q), Traffic: q.traffic.load(),
 		}
 		if roll {

@@ -103,9 +103,7 @@ func compareBools(a, b bool) int {
 
 // findRoutes gives every route the tests over HTTP that call it.
 func (c *coverage) findRoutes(t *testing.T, p *testPackage) {
-	for _, m := range regexp.MustCompile(`\{"([A-Z]+)", "(/[^"]*)", `).FindAllStringSubmatch(read(t, "server", "routes.go"), -1) {
-		c.routes = append(c.routes, coveredRoute{method: m[1], pattern: m[2]})
-	}
+	c.readRoutes(t)
 	for _, f := range p.tests {
 		depths := map[int]int{} // by route
 		for r, depth := range p.reached(f.name) {
@@ -125,6 +123,13 @@ func (c *coverage) findRoutes(t *testing.T, p *testPackage) {
 		slices.SortFunc(c.routes[i].tests, func(a, b reachingTest) int {
 			return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.name, b.name))
 		})
+	}
+}
+
+// readRoutes reads the table of the server.
+func (c *coverage) readRoutes(t *testing.T) {
+	for _, m := range regexp.MustCompile(`\{"([A-Z]+)", "(/[^"]*)", `).FindAllStringSubmatch(read(t, "server", "routes.go"), -1) {
+		c.routes = append(c.routes, coveredRoute{method: m[1], pattern: m[2]})
 	}
 }
 

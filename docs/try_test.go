@@ -16,6 +16,7 @@ import (
 
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server"
+	"github.com/skepmq/skep/server/testkit"
 )
 
 // address is where the documents say that the broker listens.
@@ -58,7 +59,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(server.Options{Broker: b})
+	s := server.New(server.Options{Broker: b, TraceDir: t.TempDir()})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
@@ -167,6 +168,13 @@ func (r *reader) run(words []string) {
 	}
 	if err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
 		r.t.Fatalf("%s %s %s: %d %s, %v", method, path, body, resp.StatusCode, answer, err)
+	}
+	contract, err := testkit.TheContract()
+	if err == nil {
+		err = contract.Check(method, path, body, testkit.Answer{Status: resp.StatusCode, Header: resp.Header, Body: answer})
+	}
+	if err != nil {
+		r.t.Errorf("%s %s: %v", method, path, err)
 	}
 	r.judge(path, resp.StatusCode, answer)
 }

@@ -88,18 +88,23 @@ func ask(t testing.TB, c *http.Client, method, target, body string, headers ...s
 
 // levels is the table of docs/security.md, by hand: who may call what.
 var levels = map[string][]string{
-	"public": {"GET /health", "HEAD /health", "GET /metrics", "HEAD /metrics", "GET /metrics/prometheus", "HEAD /metrics/prometheus"},
+	"public": {"GET /health", "HEAD /health", "GET /metrics", "HEAD /metrics", "GET /metrics/prometheus", "HEAD /metrics/prometheus", "GET /openapi.json", "HEAD /openapi.json"},
 	"read-only": {
 		"GET /status", "GET /api/v1/status/buffers", "GET /api/v1/status/queues", "GET /api/v1/status/queues/:queue",
+		"GET /api/v1/status", "GET /api/v1/status/analytics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops",
+		"GET /api/v1/analytics/queue-parked-replicas", "GET /api/v1/analytics/retention",
 		"GET /api/v1/resources/overview", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/resources/partitions",
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/queues/:queue", "GET /api/v1/resources/queues/:queue/depth",
 		"GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/lagging", "GET /api/v1/consumer-groups/:group",
+		"GET /api/v1/analytics/system-metrics", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/workload",
+		"GET /api/v1/analytics/postgres-stats", "GET /api/v1/analytics/dlq-signatures", "GET /api/v1/analytics/partition-liveness",
+		"GET /api/v1/traces/names", "GET /api/v1/traces/by-name/:traceName", "GET /api/v1/traces/:partitionId/:transactionId",
 		"GET /api/v1/dlq", "GET /api/v1/messages", "GET /api/v1/messages/:partitionId/:transactionId",
 	},
 	"write-only": {"POST /api/v1/push"},
 	"read-write": {
 		"GET /api/v1/pop", "GET /api/v1/pop/queue/:queue", "GET /api/v1/pop/queue/:queue/partition/:partition",
-		"POST /api/v1/ack", "POST /api/v1/ack/batch", "POST /api/v1/transaction", "POST /api/v1/lease/:leaseId/extend", "POST /api/v1/configure",
+		"POST /api/v1/ack", "POST /api/v1/ack/batch", "POST /api/v1/transaction", "POST /api/v1/lease/:leaseId/extend", "POST /api/v1/configure", "POST /api/v1/traces",
 		"POST /api/v1/consumer-groups/:group/subscription", "POST /api/v1/consumer-groups/:group/queues/:queue/seek",
 		"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
 		"POST /api/v1/dlq/:id/replay", "DELETE /api/v1/messages/:partitionId/:transactionId", "POST /api/v1/messages/:partitionId/:transactionId/retry",
@@ -108,7 +113,7 @@ var levels = map[string][]string{
 		"DELETE /api/v1/resources/queues/:queue", "DELETE /api/v1/consumer-groups/:group", "DELETE /api/v1/consumer-groups/:group/queues/:queue",
 		"DELETE /api/v1/dlq", "POST /api/v1/stats/refresh",
 		"GET /api/v1/system/maintenance", "POST /api/v1/system/maintenance", "GET /api/v1/system/maintenance/pop", "POST /api/v1/system/maintenance/pop",
-		"GET /api/v1/system/shared-state", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
+		"GET /api/v1/system/shared-state", "GET /api/v1/system/config", "POST /internal/api/notify", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
 	},
 }
 

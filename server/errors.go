@@ -9,6 +9,7 @@ import (
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server/auth"
 	"github.com/skepmq/skep/server/codec"
+	"github.com/skepmq/skep/server/trace"
 )
 
 // Fixed bodies.
@@ -53,6 +54,7 @@ var failures = [...]struct {
 	{errForeignHost, fasthttp.StatusForbidden, `{"error":"unknown host name; see --allowed-hosts","code":"unknown_host"}`},
 
 	{broker.ErrStorageFull, fasthttp.StatusInsufficientStorage, `{"error":"storage is full","code":"storage_full"}`},
+	{trace.ErrFailed, fasthttp.StatusServiceUnavailable, `{"error":"the trace was not kept","code":"trace_failed"}`},
 	{broker.ErrStorageFailed, fasthttp.StatusServiceUnavailable, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed"}`},
 	{broker.ErrClosed, fasthttp.StatusServiceUnavailable, `{"error":"the broker is stopping","code":"stopping"}`},
 	{broker.ErrTooManyParked, fasthttp.StatusServiceUnavailable, `{"error":"too many waiting requests","code":"overloaded"}`},

@@ -188,6 +188,16 @@ func (f *fake) DeadLetters(_ broker.Tenant, filter broker.DeadLetterFilter) ([]b
 	return f.letters, f.err
 }
 
+func (f *fake) SampleDeadLetters(_ broker.Tenant, queue string, limit int) (broker.DeadLetterSample, error) {
+	f.asked = fmt.Sprint(queue, limit)
+	n := int64(len(f.letters))
+	return broker.DeadLetterSample{Letters: f.letters, All: 3 * n, Payloads: n, PayloadBytes: 10*n + 1}, f.err
+}
+
+func (f *fake) Liveness(broker.Tenant, func(string, *broker.QueueOptions) bool, int) []broker.Liveness {
+	return nil
+}
+
 func (f *fake) DeleteDeadLetter(broker.Tenant, uuid.UUID, string) (int, error) {
 	return f.removed, f.err
 }
@@ -214,6 +224,14 @@ func (f *fake) Messages(_ broker.Tenant, filter broker.MessageFilter) (broker.Me
 func (f *fake) Message(broker.Tenant, uuid.UUID, string) (broker.MessageDetail, error) {
 	return f.detail, f.err
 }
+
+func (f *fake) PartitionName(broker.Tenant, uuid.UUID) (queue, partition string, ok bool) {
+	return "", "", f.existed
+}
+
+func (f *fake) TakeSpace(int64) error                { return f.err }
+func (f *fake) StampMs() int64                       { return time.Now().UnixMilli() }
+func (f *fake) Notify(_ broker.Tenant, queue string) { f.asked = queue }
 
 func (f *fake) Stats() broker.Stats                { return f.stats }
 func (f *fake) Traffic(bool) []broker.QueueTraffic { return slices.Clone(f.traffic) }

@@ -20,6 +20,14 @@ func appendKey(b []byte, name string) []byte {
 	return e.b
 }
 
+// appendComma parts element i of a list from the one before it.
+func appendComma(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return b
+}
+
 func appendNumber(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(appendKey(b, name), n, 10)
 }

@@ -19,6 +19,17 @@ func (r *request) filters() (filters, bool) {
 
 func (f filters) text(name string) string { return f.values.String(name, "") }
 
+// label returns a parameter that may be there and empty, which names the queues that have no
+// such label; nil: it is not there.
+func (f filters) label(name string) *string {
+	value, ok := f.values.Get(name)
+	if !ok {
+		return nil
+	}
+	text := string(value)
+	return &text
+}
+
 // truth reads a truth value; other than those of pops it may be a word or a digit.
 func (f filters) truth(name string, def bool) bool {
 	switch f.text(name) {

@@ -34,9 +34,22 @@ var routes = [...]route{
 	{"POST", "/api/v1/lease/:leaseId/extend", readWrite, (*request).extend},
 	{"POST", "/api/v1/configure", readWrite, (*request).configure},
 
+	{"GET", "/api/v1/status", readOnly, listed((*request).aggregateStatus)},
+	{"GET", "/api/v1/status/analytics", readOnly, listed((*request).statusAnalytics)},
 	{"GET", "/api/v1/status/queues", readOnly, listed((*request).statusQueues)},
 	{"GET", "/api/v1/status/queues/:queue", readOnly, listed((*request).statusQueue)},
+	{"GET", "/api/v1/analytics/system-metrics", readOnly, listed((*request).systemMetrics)},
+	{"GET", "/api/v1/analytics/worker-metrics", readOnly, listed((*request).workerMetrics)},
+	{"GET", "/api/v1/analytics/workload", readOnly, listed((*request).workload)},
+	{"GET", "/api/v1/analytics/postgres-stats", readOnly, (*request).postgresStats},
+	{"GET", "/api/v1/analytics/dlq-signatures", readOnly, listed((*request).deadLetterSignatures)},
+	{"GET", "/api/v1/analytics/partition-liveness", readOnly, listed((*request).partitionLiveness)},
 	{"POST", "/api/v1/stats/refresh", adminOnly, (*request).refreshStats},
+
+	{"GET", "/api/v1/analytics/queue-lag", readOnly, listed((*request).queueLag)},
+	{"GET", "/api/v1/analytics/queue-ops", readOnly, listed((*request).queueOps)},
+	{"GET", "/api/v1/analytics/queue-parked-replicas", readOnly, listed((*request).queueParkedReplicas)},
+	{"GET", "/api/v1/analytics/retention", readOnly, listed((*request).retention)},
 
 	{"GET", "/api/v1/resources/overview", readOnly, listed((*request).overview)},
 	{"GET", "/api/v1/resources/namespaces", readOnly, listed((*request).namespaces)},
@@ -64,11 +77,18 @@ var routes = [...]route{
 	{"DELETE", "/api/v1/messages/:partitionId/:transactionId", readWrite, (*request).deleteDeadLetter},
 	{"POST", "/api/v1/messages/:partitionId/:transactionId/retry", readWrite, (*request).retryDeadLetter},
 
+	{"POST", "/api/v1/traces", readWrite, (*request).addTrace},
+	{"GET", "/api/v1/traces/names", readOnly, listed((*request).traceNames)},
+	{"GET", "/api/v1/traces/by-name/:traceName", readOnly, listed((*request).namedTraces)},
+	{"GET", "/api/v1/traces/:partitionId/:transactionId", readOnly, listed((*request).messageTraces)},
+
 	{"GET", "/api/v1/system/maintenance", adminOnly, (*request).maintenance},
 	{"POST", "/api/v1/system/maintenance", adminOnly, (*request).setMaintenance},
 	{"GET", "/api/v1/system/maintenance/pop", adminOnly, (*request).popMaintenance},
 	{"POST", "/api/v1/system/maintenance/pop", adminOnly, (*request).setPopMaintenance},
 	{"GET", "/api/v1/system/shared-state", adminOnly, (*request).sharedState},
+	{"GET", "/api/v1/system/config", adminOnly, (*request).config},
+	{"POST", "/internal/api/notify", adminOnly, (*request).notify},
 	{"GET", "/api/v1/status/buffers", readOnly, (*request).buffers},
 	{"GET", "/internal/api/shared-state/stats", adminOnly, (*request).sharedStateStats},
 	{"GET", "/internal/api/inter-instance/stats", adminOnly, (*request).sharedStateStats},
@@ -77,6 +97,7 @@ var routes = [...]route{
 	{"GET", "/status", readOnly, (*request).status},
 	{"GET", "/metrics", public, (*request).metrics},
 	{"GET", "/metrics/prometheus", public, listed((*request).prometheus)},
+	{"GET", "/openapi.json", public, (*request).openAPI},
 }
 
 const (

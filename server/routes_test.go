@@ -28,7 +28,7 @@ func TestUnrouted(t *testing.T) {
 		{"GET", "/api/" + strings.Repeat("x/", 40), 404, notFound, ""},
 		{"GET", "/api", 404, notFound, ""},
 		{"GET", "/streams/v1/queries", 404, notFound, ""},
-		{"GET", "/internal/api/notify", 404, notFound, ""},
+		{"GET", "/internal/api/notify/x", 404, notFound, ""},
 		{"GET", "/auth/me", 404, notFound, ""},
 		{"GET", "/metrics/x", 404, notFound, ""},
 		{"GET", "/status/x", 404, notFound, ""},
@@ -103,11 +103,20 @@ func TestAccess(t *testing.T) {
 		"GET /api/v1/system/maintenance/pop": adminOnly, "POST /api/v1/system/maintenance/pop": adminOnly,
 		"GET /api/v1/system/shared-state": adminOnly, "GET /api/v1/status/buffers": readOnly,
 		"GET /internal/api/shared-state/stats": adminOnly, "GET /internal/api/inter-instance/stats": adminOnly,
-		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public,
+		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public, "GET /openapi.json": public,
+		"POST /api/v1/traces": readWrite, "GET /api/v1/traces/names": readOnly, "GET /api/v1/traces/by-name/:traceName": readOnly,
+		"GET /api/v1/traces/:partitionId/:transactionId": readOnly,
+		"GET /api/v1/system/config":                      adminOnly, "POST /internal/api/notify": adminOnly,
 
 		"GET /api/v1/status/queues": readOnly, "GET /api/v1/status/queues/:queue": readOnly, "POST /api/v1/stats/refresh": adminOnly,
+		"GET /api/v1/status": readOnly, "GET /api/v1/status/analytics": readOnly,
+		"GET /api/v1/analytics/queue-lag": readOnly, "GET /api/v1/analytics/queue-ops": readOnly,
+		"GET /api/v1/analytics/queue-parked-replicas": readOnly, "GET /api/v1/analytics/retention": readOnly,
 		"GET /api/v1/resources/overview": readOnly, "GET /api/v1/resources/namespaces": readOnly,
 		"GET /api/v1/resources/tasks": readOnly, "GET /api/v1/resources/partitions": readOnly,
+		"GET /api/v1/analytics/dlq-signatures": readOnly, "GET /api/v1/analytics/partition-liveness": readOnly,
+		"GET /api/v1/analytics/postgres-stats": readOnly, "GET /api/v1/analytics/system-metrics": readOnly,
+		"GET /api/v1/analytics/worker-metrics": readOnly, "GET /api/v1/analytics/workload": readOnly,
 	}
 	for _, r := range routes {
 		key := r.method + " " + r.pattern

@@ -18,6 +18,7 @@ import (
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server/auth"
 	"github.com/skepmq/skep/server/history"
+	"github.com/skepmq/skep/server/trace"
 )
 
 // Defaults of Options.
@@ -58,6 +59,7 @@ type Broker interface {
 	Queues(t broker.Tenant) ([]broker.QueueInfo, error)
 	Queue(t broker.Tenant, name string) (broker.QueueInfo, []broker.PartitionInfo, error)
 	DeleteQueue(t broker.Tenant, name string) (existed bool, err error)
+	Liveness(t broker.Tenant, wanted func(name string, o *broker.QueueOptions) bool, limit int) []broker.Liveness
 	Depth(t broker.Tenant, queue, group string) (partitions []broker.PartitionInfo, conflation bool, err error)
 
 	Groups(t broker.Tenant) ([]broker.GroupInfo, error)
@@ -70,6 +72,7 @@ type Broker interface {
 	SeekPartition(t broker.Tenant, name, queue, partition string, to broker.SeekTarget) error
 
 	DeadLetters(t broker.Tenant, f broker.DeadLetterFilter) ([]broker.DeadLetter, error)
+	SampleDeadLetters(t broker.Tenant, queue string, limit int) (broker.DeadLetterSample, error)
 	DeleteDeadLetter(t broker.Tenant, partitionID uuid.UUID, transactionID string) (removed int, err error)
 	ReplayDeadLetterAt(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.ReplayResult, error)
 	ReplayDeadLetter(t broker.Tenant, id uuid.UUID, queue, partition *string) (broker.ReplayResult, error)
@@ -77,6 +80,12 @@ type Broker interface {
 
 	Messages(t broker.Tenant, f broker.MessageFilter) (broker.MessagePage, error)
 	Message(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.MessageDetail, error)
+	PartitionName(t broker.Tenant, id uuid.UUID) (queue, partition string, ok bool)
+	// TakeSpace is asked before the server writes n bytes to the broker's disk, and StampMs
+	// what time it is.
+	TakeSpace(n int64) error
+	StampMs() int64
+	Notify(t broker.Tenant, queue string)
 	Maintenance() broker.Maintenance
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error
@@ -135,8 +144,14 @@ type Options struct {
 	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
 	MetricsDir       string
 	MetricsRetention time.Duration
-	Now              func() time.Time // nil: time.Now
+	// TraceDir is where traces are kept, for TraceRetention, 0 for ever; "": they are refused.
+	TraceDir       string
+	TraceRetention time.Duration
+	// Config is what GET /api/v1/system/config answers, as JSON; nil: an empty object.
+	Config []byte
+	Now    func() time.Time // nil: time.Now
 
+	ServerID   string // the host that series are of; "skep"
 	EngineName string // in /health; "skep"
 	Version    string
 }
@@ -151,6 +166,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&o.DefaultSubscriptionMode, "all")
+	setDefault(&o.ServerID, "skep")
 	setDefault(&o.EngineName, "skep")
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
@@ -188,9 +204,12 @@ type Server struct {
 	conns connSet
 	hosts hostNames
 
+	document func() []byte // of the API, made when it is first asked for
+
 	started  time.Time
 	requests requestCounts
 	history  *history.Log
+	traces   *trace.Log
 	lags     lags
 	registry *prometheus.Registry
 	minutes  minutes
@@ -199,6 +218,7 @@ type Server struct {
 	rolled bool // for the last time
 
 	bodyPatience time.Duration // shorter in tests
+	maxRows      int           // of series; fewer in tests
 
 	// messages walks a part of a pop; tests put others in its place.
 	messages func(*broker.PopPart) iter.Seq[broker.Message]
@@ -214,12 +234,15 @@ func New(opts Options) *Server {
 		answers:      newBudget(opts.AnswerBytes, answerReserve),
 		listC:        make(chan struct{}, maxLists),
 		bodyPatience: defaultBodyPatience,
+		maxRows:      defaultMaxRows,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
+		document:     sync.OnceValue(func() []byte { return document(opts.Version) }),
 	}
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
 	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
+	s.traces = trace.New(trace.Options{Dir: opts.TraceDir, Retention: opts.TraceRetention, Logger: opts.Logger})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}
@@ -288,6 +311,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.rollMetrics(true)
 	if err := s.history.Close(); err != nil {
 		s.log.Warn().Err(err).Msg("close the metrics")
+	}
+	if err := s.traces.Close(); err != nil {
+		s.log.Warn().Err(err).Msg("close the traces")
 	}
 	if err != nil {
 		s.conns.closeAll()

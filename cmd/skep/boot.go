@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/cmd/skep/config"
@@ -10,7 +14,7 @@ import (
 
 // logBoot says what is in force, and warns of what weakens a promise or has no effect.
 func logBoot(c *config.Config, logger *zerolog.Logger, addr net.Addr) {
-	logger.Info().Str("data_dir", c.DataDir).Str("listen", addr.String()).Str("fsync", c.Fsync).
+	logger.Info().Str("data_dir", c.DataDir).Str("listen", addr.String()).Str("server_id", c.Server.ServerID).Str("fsync", c.Fsync).
 		Str("version", versionLine()).Msg("starting")
 	line := logger.Info()
 	for _, v := range c.Values {
@@ -38,4 +42,18 @@ func logBoot(c *config.Config, logger *zerolog.Logger, addr net.Addr) {
 			Msg("anyone who reaches this address can read and delete everything: " +
 				"QUEEN_BIND_ADDR is not the loopback, and JWT_ENABLED is not true")
 	}
+}
+
+// nameServer gives a broker that was given no name one of its own, which stays the same over
+// restarts: series are kept under it.
+func nameServer(c *config.Config) {
+	if c.Server.ServerID != "" {
+		return
+	}
+	host, _ := os.Hostname() // without it the directory alone tells brokers apart
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		dir = c.DataDir
+	}
+	c.Server.ServerID = fmt.Sprintf("queen-%08x", uint32(xxhash.Sum64String(host+"\x00"+dir)))
 }

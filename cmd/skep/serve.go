@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -111,13 +112,17 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
+	nameServer(c)
 	logBoot(c, &logger, ln.Addr())
 	limitConns(c, &logger)
 	limitHosts(c, ln.Addr())
 	limitHeap(c, &logger)
 	c.Server.Logger = logger
 	c.Server.Version = buildVersion()
-	c.Server.MetricsDir = filepath.Join(c.DataDir, fsck.MetricsName)
+	c.Server.MetricsDir, c.Server.TraceDir = filepath.Join(c.DataDir, fsck.MetricsName), filepath.Join(c.DataDir, fsck.TracesName)
+	if c.Server.Config, err = json.Marshal(effective(c)); err != nil {
+		return err
+	}
 	srv := server.New(c.Server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/cmd/skep/config"
 )
@@ -73,5 +77,41 @@ func TestVersionReachesHealth(t *testing.T) {
 	}
 	if c.Server.Version != "v9.9.9" || !strings.Contains(diag.String(), "skep v9.9.9, commit abc") {
 		t.Errorf("version %q, log %s", c.Server.Version, diag.String())
+	}
+}
+
+// G-960: the name is QUEEN_SERVER_ID, else HOSTNAME, else one that a restart does not change.
+func TestG960ServerID(t *testing.T) {
+	dir := t.TempDir()
+	named := func(env ...string) string {
+		t.Helper()
+		c, err := config.Load(nil, append(env, "SKEP_DATA_DIR="+dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nameServer(c)
+		var line struct {
+			ServerID string `json:"server_id"`
+		}
+		var log bytes.Buffer
+		logger := zerolog.New(&log)
+		logBoot(c, &logger, &net.TCPAddr{})
+		if err := json.NewDecoder(&log).Decode(&line); err != nil || line.ServerID != c.Server.ServerID {
+			t.Errorf("the log says %q, %v, want %q", line.ServerID, err, c.Server.ServerID)
+		}
+		return c.Server.ServerID
+	}
+	if got := named("QUEEN_SERVER_ID=a", "HOSTNAME=b"); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if got := named("QUEEN_SERVER_ID= ", "HOSTNAME=b"); got != "b" {
+		t.Errorf("without QUEEN_SERVER_ID: %q", got)
+	}
+	one := named()
+	if !regexp.MustCompile("^queen-[0-9a-f]{8}$").MatchString(one) || named() != one {
+		t.Errorf("without both: %q, then %q", one, named())
+	}
+	if dir = t.TempDir(); named() == one {
+		t.Errorf("another directory is %q as well", one)
 	}
 }

@@ -31,10 +31,7 @@ not start with it. Files are not looked at.`,
 				return err
 			}
 			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), struct {
-					Settings []config.Value `json:"settings"`
-					config.Remarks
-				}{c.Values, c.Remarks})
+				err = printJSON(cmd.OutOrStdout(), effective(c))
 			} else {
 				printRemarks(cmd.ErrOrStderr(), &c.Remarks)
 				err = printValues(cmd.OutOrStdout(), c.Values)
@@ -45,6 +42,14 @@ not start with it. Files are not looked at.`,
 	config.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
+}
+
+// effective is what is in force, for programs.
+func effective(c *config.Config) any {
+	return struct {
+		Settings []config.Value `json:"settings"`
+		config.Remarks
+	}{c.Values, c.Remarks}
 }
 
 // checkTogether refuses what is allowed by itself and not with the rest. The files of TLS are

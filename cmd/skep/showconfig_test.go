@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -110,5 +112,44 @@ func TestCommandVariablesAreKnown(t *testing.T) {
 	c, err := config.Load(nil, append(environment(&client.Message{Queue: "q", Group: "g", Partition: "p", PartitionID: "i", ID: "m", TransactionID: "t"}), "SKEP_URL=u", "SKEP_TOKEN=t"))
 	if err != nil || len(c.Remarks.Unknown) > 0 {
 		t.Errorf("unknown %v, %v", c.Remarks.Unknown, err)
+	}
+}
+
+// TestG421ServedConfig compares what a broker is given to show with what skep config prints.
+func TestG421ServedConfig(t *testing.T) {
+	const secret = "a secret of more than thirty-two bytes"
+	t.Setenv("JWT_SECRET", secret)
+	t.Setenv("TRACE_RETENTION_DAYS", "7")
+	c, err := config.Load(nil, append(os.Environ(), "QUEEN_LOG_JSON=true", "PORT=0", "SKEP_DATA_DIR="+t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serveUntilReady(t, c, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var printed bytes.Buffer
+	args := []string{"config", "--json", "--data-dir", c.DataDir}
+	if status := run(t.Context(), args, nil, &printed, io.Discard); status != 0 {
+		t.Fatalf("skep config: status %d", status)
+	}
+	served := map[string]config.Value{}
+	for i, text := range [][]byte{c.Server.Config, printed.Bytes()} {
+		var all struct{ Settings []config.Value }
+		if err := json.Unmarshal(text, &all); err != nil || bytes.Contains(text, []byte(secret)) || len(all.Settings) == 0 {
+			t.Fatalf("%v in %s", err, text)
+		}
+		for _, v := range all.Settings {
+			if i == 0 {
+				served[v.Name] = v
+			} else if of := served[v.Name]; of != v && of.From == v.From && of.Source == v.Source {
+				t.Errorf("served %+v, printed %+v", of, v)
+			}
+		}
+	}
+	if v := served["JWT_SECRET"]; v.Value != "<set:38 chars>" {
+		t.Errorf("secret: %+v", v)
+	}
+	if v := served["TRACE_RETENTION_DAYS"]; v.Value != "7" || v.Source != config.Environment {
+		t.Errorf("retention: %+v", v)
 	}
 }

@@ -92,6 +92,8 @@ const (
 	RepairsName = "repairs"
 	// MetricsName is the directory of what metrics are kept; it may hold anything, or be missing.
 	MetricsName = "metrics"
+	// TracesName is that of traces, likewise.
+	TracesName = "traces"
 )
 
 // checker is one look at a directory.
@@ -203,7 +205,7 @@ func (c *checker) checkNames() error {
 	if err != nil {
 		return err
 	}
-	known := []string{lockName, catalogName, offsetsName, journalName, segmentsName, dedupName, RepairsName, MetricsName}
+	known := []string{lockName, catalogName, offsetsName, journalName, segmentsName, dedupName, RepairsName, MetricsName, TracesName}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			c.finding(UnknownFile, c.path(name), 0, "not a name of the broker")

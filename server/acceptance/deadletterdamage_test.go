@@ -52,6 +52,9 @@ func TestDamagedDeadLetter(t *testing.T) {
 				t.Errorf("%+v, before %+v", after[i], before[i])
 			}
 		}
+		if s := w.signatures("queue=q"); s.Sample != 3 || s.AvgBytes == nil || *s.AvgBytes != int64(len(before[0].Data)) {
+			t.Errorf("sample: %+v", s)
+		}
 		a := w.call("POST", "/api/v1/dlq/"+before[1].ID+"/replay", "")
 		if want := `{"error":"partition damaged","code":"partition_damaged","success":false,"dlqRowRemoved":false}`; a.status != 500 || string(a.body) != want {
 			t.Errorf("replay: %d %s", a.status, a.body)

@@ -90,7 +90,8 @@ func (w *world) start() {
 	}
 	o := w.server
 	o.Broker, o.Logger, o.Now = b, zerolog.Nop(), w.clock.now
-	o.MetricsDir = filepath.Join(w.dir, fsck.MetricsName)
+	o.ServerID = "mq1" // as the documents have it
+	o.MetricsDir, o.TraceDir = filepath.Join(w.dir, fsck.MetricsName), filepath.Join(w.dir, fsck.TracesName)
 	in := &instance{broker: b, server: server.New(o)}
 	if w.tcp {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -252,9 +253,20 @@ func (w *world) callWith(method, target, body string, header http.Header) answer
 	return a
 }
 
-// try makes a request that may fail because the broker is gone.
+// try makes a request that may fail because the broker is gone. What is answered has to be
+// as GET /openapi.json describes it.
 func (w *world) try(method, target, body string, header http.Header) (a answer, err error) {
+	w.t.Helper()
 	got, err := testkit.Call(w.client, method, target, body, header)
+	if err == nil {
+		contract, broken := testkit.TheContract()
+		if broken == nil {
+			broken = contract.Sample(method, target, body, got)
+		}
+		if broken != nil {
+			w.t.Errorf("%s %.200s: %v", method, target, broken)
+		}
+	}
 	return answer{got.Status, got.Header, got.Body}, err
 }
 

@@ -74,7 +74,9 @@ func FuzzDecodeMinute(f *testing.F) {
 
 // starts lists the minutes that a log has.
 func starts(l *Log, from, to int64) (found []int64) {
-	l.Each(from, to, func(m *Minute) { found = append(found, m.StartMs) })
+	for m := range l.Minutes(from, to) {
+		found = append(found, m.StartMs)
+	}
 	return found
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -142,57 +143,60 @@ func (l *Log) last(start int64) (m Minute, ok bool) {
 	return m, false
 }
 
-// Each calls fn with the minutes that begin from an instant on and before another, file by
-// file in the order of their first minutes.
-func (l *Log) Each(fromMs, toMs int64, fn func(*Minute)) {
-	if l.o.Dir == "" {
-		return
-	}
-	for _, start := range l.files() {
-		// A minute that began before a roll, or on a clock that was set back, lies in a file
-		// of another day.
-		if start >= toMs+fileMs || start < fromMs-2*fileMs {
-			continue
+// Minutes yields the minutes that begin from an instant on and before another, file by file
+// in the order of their first minutes. They are overwritten by the next.
+func (l *Log) Minutes(fromMs, toMs int64) iter.Seq[*Minute] {
+	return func(yield func(*Minute) bool) {
+		if l.o.Dir == "" {
+			return
 		}
-		l.walk(start, func(m *Minute) {
-			if m.StartMs >= fromMs && m.StartMs < toMs {
-				fn(m)
+		for _, start := range l.files() {
+			// A minute that began before a roll, or on a clock that was set back, lies in a
+			// file of another day.
+			if start >= toMs+fileMs || start < fromMs-2*fileMs {
+				continue
 			}
-		})
+			for m := range l.walk(start) {
+				if m.StartMs >= fromMs && m.StartMs < toMs && !yield(m) {
+					return
+				}
+			}
+		}
 	}
 }
 
-// walk reads a file up to the first frame that is not whole.
-func (l *Log) walk(start int64, fn func(*Minute)) {
-	f, err := l.o.FS.Open(filepath.Join(l.o.Dir, name(start)))
-	if err != nil {
-		return // removed meanwhile
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return
-	}
-	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 64<<10)
-	var frame []byte
-	for rest := size; ; rest -= int64(len(frame)) {
-		header, err := r.Peek(frameHeader)
+// walk yields the minutes of a file up to the first frame that is not whole.
+func (l *Log) walk(start int64) iter.Seq[*Minute] {
+	return func(yield func(*Minute) bool) {
+		f, err := l.o.FS.Open(filepath.Join(l.o.Dir, name(start)))
+		if err != nil {
+			return // removed meanwhile
+		}
+		defer f.Close()
+		size, err := f.Size()
 		if err != nil {
 			return
 		}
-		n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(header[4:]))
-		if n > rest {
-			return
+		r := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 64<<10)
+		var frame []byte
+		for rest := size; ; rest -= int64(len(frame)) {
+			header, err := r.Peek(frameHeader)
+			if err != nil {
+				return
+			}
+			n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(header[4:]))
+			if n > rest {
+				return
+			}
+			frame = append(frame[:0], make([]byte, n)...)
+			if _, err := io.ReadFull(r, frame); err != nil {
+				return
+			}
+			m, _, err := DecodeMinute(frame)
+			if err != nil || !yield(&m) {
+				return
+			}
 		}
-		frame = append(frame[:0], make([]byte, n)...)
-		if _, err := io.ReadFull(r, frame); err != nil {
-			return
-		}
-		m, _, err := DecodeMinute(frame)
-		if err != nil {
-			return
-		}
-		fn(&m)
 	}
 }
 

@@ -1,0 +1,34 @@
+package openapi
+
+var settings = area{
+	tag: "System", text: "What is in force.",
+	operations: []operation{
+		{
+			route: "GET /api/v1/system/config", id: "config",
+			summary: "Every setting, its value and where that is from",
+			text:    "Secrets are shown by their length alone.",
+			answers: []answer{{200, "Settings", "The settings.", `{"settings":[{"name":"PORT","value":"6632","source":"default"},{"name":"JWT_SECRET","value":"<set:32 chars>","source":"environment","from":"JWT_SECRET"}],"unknown":[],"ignored":[],"warnings":[]}`}},
+		},
+		{
+			route: "POST /internal/api/notify", id: "notify",
+			summary: "Wake the polls of a queue",
+			text:    "What brokers of a cluster send each other. Here polls are woken anyway.",
+			body:    &body{typ: "Notification", example: `{"queue":"orders.created"}`},
+			answers: []answer{{200, "Notified", "They are awake.", `{"status":"ok"}`}},
+		},
+	},
+	schemas: []schema{
+		{name: "Settings", fields: []field{
+			{"settings?", "Setting[]", ""},
+			{"unknown?", "UnknownSetting[]", "Variables that look like settings and are none."},
+			{"ignored?", "string[]", "Variables of other brokers that have no effect."},
+			{"warnings?", "string[]", ""},
+		}},
+		{name: "Setting", fields: []field{
+			{"name", "string", ""}, {"value", "string", ""}, {"source", "string", ""}, {"from?", "string", "The variable or flag."},
+		}},
+		{name: "UnknownSetting", fields: []field{{"name", "string", ""}, {"nearest?", "string", "What may be meant."}}},
+		{name: "Notification", fields: []field{{"queue", "string", ""}, {"partition?", "any", "It means nothing."}}},
+		{name: "Notified", fields: []field{{"status", "'ok'", ""}}},
+	},
+}
