@@ -457,12 +457,17 @@ func (b *Broker) rewriteOffsets() error {
 // allQueues returns the queues in the order in which they were made, so that one history
 // leaves one disk.
 func (b *Broker) allQueues() []*queue {
+	queues := b.unsortedQueues()
+	slices.SortFunc(queues, func(x, y *queue) int { return cmp.Compare(x.number, y.number) })
+	return queues
+}
+
+func (b *Broker) unsortedQueues() []*queue {
 	b.mu.RLock()
+	defer b.mu.RUnlock()
 	queues := make([]*queue, 0, len(b.queues))
 	for _, q := range b.queues {
 		queues = append(queues, q)
 	}
-	b.mu.RUnlock()
-	slices.SortFunc(queues, func(x, y *queue) int { return cmp.Compare(x.number, y.number) })
 	return queues
 }

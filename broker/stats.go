@@ -79,7 +79,7 @@ func (b *Broker) Stats() Stats {
 			UnfiledBytes: b.o.MaxUnfiledBytes, IDBytes: b.o.DedupCacheBytes, HeapBytes: b.o.MaxHeapBytes, Parked: b.o.MaxParked,
 		},
 	}
-	for _, q := range b.allQueues() {
+	for _, q := range b.unsortedQueues() {
 		s.DeadLetters += q.dead.count()
 	}
 	return s

@@ -213,6 +213,14 @@ type QueueTraffic struct {
 // Traffic returns what went through every queue, hidden ones left out, without a look at a
 // partition. With roll MaxLagMs begins anew.
 func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
+	b.EachTraffic(roll, func(q *QueueTraffic) { all = append(all, *q) })
+	return all
+}
+
+// EachTraffic is Traffic of one queue after the other: what look gets is overwritten by the
+// next, so that it costs no memory for each of very many queues.
+func (b *Broker) EachTraffic(roll bool, look func(*QueueTraffic)) {
+	var shown QueueTraffic
 	for _, q := range b.allQueues() {
 		if (queueKey{q.tenant, q.name}) == spoolKey {
 			continue
@@ -230,7 +238,7 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 		} else {
 			t.MaxLagMs = q.traffic.maxLagMs.Load()
 		}
-		all = append(all, t)
+		shown = t
+		look(&shown)
 	}
-	return all
 }

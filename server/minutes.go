@@ -185,23 +185,23 @@ func (m *minutes) systemSince(st *broker.Stats) (s systemMinute) {
 	return s
 }
 
-// show returns the newest minute of each queue that has one: the last that is complete, or
-// the one that is running. And of the process: the last complete minute, with what has come
-// since.
-func (m *minutes) show(now time.Time, queues []broker.QueueTraffic, st *broker.Stats) ([]queueMinute, systemMinute) {
+// newestOf fills in the newest minute of a queue, if it has one: the last that is complete,
+// or the one that is running.
+func (m *minutes) newestOf(q *broker.QueueTraffic, now time.Time, minute *queueMinute) (ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var shown []queueMinute
-	for i := range queues {
-		if minute, ok := m.newest[queues[i].ID]; ok {
-			if now.Sub(minute.end) < shownFor {
-				shown = append(shown, minute)
-			}
-		} else if minute := m.since(&queues[i]); minute.active() {
-			minute.end = now
-			shown = append(shown, minute)
-		}
+	if *minute, ok = m.newest[q.ID]; ok {
+		return now.Sub(minute.end) < shownFor
 	}
+	*minute = m.since(q)
+	minute.end = now
+	return minute.active()
+}
+
+// system tells of the process: the last complete minute, with what has come since.
+func (m *minutes) system(st *broker.Stats) systemMinute {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := m.systemSince(st)
 	for i, n := range m.settled.syncs {
 		s.syncs[i] += n
@@ -209,7 +209,7 @@ func (m *minutes) show(now time.Time, queues []broker.QueueTraffic, st *broker.S
 	if m.settled.schedLagMs > 0 {
 		s.schedLagMs = m.settled.schedLagMs
 	}
-	return shown, s
+	return s
 }
 
 // lately returns what went through in the last latelySpan, or a minute more.

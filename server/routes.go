@@ -76,7 +76,7 @@ var routes = [...]route{
 	{"GET", "/health", public, (*request).health},
 	{"GET", "/status", readOnly, (*request).status},
 	{"GET", "/metrics", public, (*request).metrics},
-	{"GET", "/metrics/prometheus", public, listed((*request).prometheus)},
+	{"GET", "/metrics/prometheus", public, (*request).prometheus},
 }
 
 const (

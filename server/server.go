@@ -31,6 +31,7 @@ const (
 	DefaultWriteTimeout  = 30 * time.Second
 	DefaultIdleTimeout   = 120 * time.Second
 	DefaultMetricsGroups = 200
+	DefaultMetricsQueues = 1000
 	DefaultMetricsEvery  = time.Minute
 
 	DefaultMetricsRetention = 90 * 24 * time.Hour
@@ -84,6 +85,8 @@ type Broker interface {
 	// Stats and Traffic look at no partition; Traffic(true) begins the maxima anew.
 	Stats() broker.Stats
 	Traffic(roll bool) []broker.QueueTraffic
+	// EachTraffic is Traffic of one queue after the other.
+	EachTraffic(roll bool, look func(*broker.QueueTraffic))
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
 	DamagedPartitions() int
@@ -130,6 +133,8 @@ type Options struct {
 
 	// MetricsGroups is how many consumer groups have a lag in the metrics, those behind most.
 	MetricsGroups int
+	// MetricsQueues is how many queues have numbers of their own there, those with most traffic.
+	MetricsQueues int
 	// MetricsEvery is how often what went through is summed up; a minute.
 	MetricsEvery time.Duration
 	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
@@ -153,6 +158,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.DefaultSubscriptionMode, "all")
 	setDefault(&o.EngineName, "skep")
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
+	setDefault(&o.MetricsQueues, DefaultMetricsQueues)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
 	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
 	if o.Now == nil {
@@ -192,6 +198,7 @@ type Server struct {
 	requests requestCounts
 	history  *history.Log
 	lags     lags
+	scrapes  scrapes
 	registry *prometheus.Registry
 	minutes  minutes
 
@@ -213,6 +220,7 @@ func New(opts Options) *Server {
 		smallBodies:  newBudget(opts.InFlightBytes/4, opts.InFlightBytes/16),
 		answers:      newBudget(opts.AnswerBytes, answerReserve),
 		listC:        make(chan struct{}, maxLists),
+		scrapes:      scrapes{turn: make(chan struct{}, 1)},
 		bodyPatience: defaultBodyPatience,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),

@@ -119,6 +119,7 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"QUEEN_MAX_BODY_BYTES", "77", func() bool { return c.Server.MaxBodyBytes == 77 }},
 		{"SKEP_IN_FLIGHT_BYTES", "1048577", func() bool { return c.Server.InFlightBytes == 1048577 }},
 		{"SKEP_ANSWER_BYTES", "1048577", func() bool { return c.Server.AnswerBytes == 1048577 }},
+		{"SKEP_METRICS_MAX_QUEUES", "78", func() bool { return c.Server.MetricsQueues == 78 }},
 		{"SKEP_METRICS_MAX_GROUPS", "78", func() bool { return c.Server.MetricsGroups == 78 }},
 		{"METRICS_RETENTION_DAYS", "9", func() bool { return c.Server.MetricsRetention == 9*day }},
 		{"METRICS_FLUSH_MS", "1001", func() bool { return c.Server.MetricsEvery == 1001*time.Millisecond }},

@@ -67,6 +67,8 @@ func mainSettings() []setting {
 			kind: number("bytes", 1<<20, 1<<40, func(c *Config, n int64) { c.Server.AnswerBytes = n })},
 		{name: "SKEP_METRICS_MAX_GROUPS", value: size(server.DefaultMetricsGroups), meaning: "consumer groups whose lag is in the [metrics](http-api.md#metrics), those furthest behind",
 			kind: number("", 1, 1_000_000, func(c *Config, n int64) { c.Server.MetricsGroups = int(n) })},
+		{name: "SKEP_METRICS_MAX_QUEUES", value: size(server.DefaultMetricsQueues), meaning: "queues that have numbers of their own in the metrics, those with most traffic in their newest minute",
+			kind: number("", 1, 1_000_000, func(c *Config, n int64) { c.Server.MetricsQueues = int(n) })},
 		{name: "METRICS_RETENTION_DAYS", value: size(server.DefaultMetricsRetention / day), meaning: "how long the records of what went through are kept, one a minute",
 			kind: number("days", 1, 36_500, func(c *Config, n int64) { c.Server.MetricsRetention = time.Duration(n) * day })},
 		{name: "METRICS_FLUSH_MS", value: size(server.DefaultMetricsEvery / time.Millisecond), meaning: "pause between two of these records",
