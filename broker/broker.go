@@ -136,6 +136,7 @@ type Broker struct {
 	cleanup  cleanup
 
 	traffic   traffic // since Open
+	pops      popCounters
 	recovered []Phase // how long each part of Open took
 	dropped   dropped
 	rewritten rewritten

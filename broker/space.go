@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -65,7 +67,7 @@ func (b *Broker) checkSpace() {
 	mark, unfiled := b.journal.Appended(), b.journal.Unfiled()
 	free, total, err := b.o.FS.Free(b.o.Dir)
 	if err != nil || total <= 0 {
-		b.log.Warn().Err(err).Str("path", b.o.Dir).Msg("free disk space unknown")
+		b.outlived(zerolog.WarnLevel, err).Str("path", b.o.Dir).Msg("free disk space unknown")
 		return
 	}
 	s.free.Store(free)

@@ -21,6 +21,7 @@ type minutes struct {
 	total   broker.Traffic
 	usage   usage
 	syncs   journal.SyncCounts
+	commits [journal.Ops]journal.OpStats
 	waits   uint64  // for a processor
 	waited  float64 // seconds, in all
 	newest  map[uuid.UUID]queueMinute
@@ -37,6 +38,7 @@ type queueMinute struct {
 // systemMinute is what has no queue.
 type systemMinute struct {
 	syncs      journal.SyncCounts
+	commits    [journal.Ops]journal.OpStats
 	schedLagMs float64
 }
 
@@ -125,6 +127,7 @@ func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.St
 	m.settled = m.systemSince(&st)
 	m.waits, m.waited = schedLatency()
 	m.began, m.queues, m.total, m.syncs, m.newest = now, next, st.Traffic, st.Journal.Took, newest
+	m.commits = st.Journal.Ops
 	m.usage = readUsage()
 	return sum
 }
@@ -179,6 +182,9 @@ func (m *minutes) systemSince(st *broker.Stats) (s systemMinute) {
 	for i, n := range st.Journal.Took {
 		s.syncs[i] = n - m.syncs[i]
 	}
+	for op := range s.commits {
+		s.commits[op] = st.Journal.Ops[op].Minus(&m.commits[op])
+	}
 	if waits, waited := schedLatency(); waits > m.waits {
 		s.schedLagMs = (waited - m.waited) / float64(waits-m.waits) * 1000
 	}
@@ -205,6 +211,9 @@ func (m *minutes) system(st *broker.Stats) systemMinute {
 	s := m.systemSince(st)
 	for i, n := range m.settled.syncs {
 		s.syncs[i] += n
+	}
+	for op := range s.commits {
+		s.commits[op].Add(&m.settled.commits[op])
 	}
 	if m.settled.schedLagMs > 0 {
 		s.schedLagMs = m.settled.schedLagMs

@@ -46,18 +46,24 @@ func (c collector) Collect(metricsC chan<- prometheus.Metric) {
 		}
 	})
 	traffic(out, &st.Traffic)
-	lifetime(out, c.s.minutes.lifetime(&st))
+	pops(out, &st)
+	totals := c.s.minutes.lifetime(&st)
+	totals[broker.StorageErrors] += c.s.history.Failures()
+	lifetime(out, totals)
 	standing(out, &st, b.Maintenance())
 	store(out, &st)
 	memoryBounds(out, c.s, &st)
 	queues.collect(out, st.Parked, now)
 	system := c.s.minutes.system(&st)
 	out.add(schedLag, system.schedLagMs)
-	for _, q := range [...]string{"0.5", "0.99"} {
+	for _, q := range shownQuantiles {
 		out.add(fsyncTook, milliseconds(system.syncs.Quantile(quantile(q))), q)
 	}
+	batches(out, &st, &system)
 	c.lags(out, b)
 }
+
+var shownQuantiles = [...]string{"0.5", "0.99"}
 
 // quantile is the number that a label shows.
 func quantile(label string) float64 {
@@ -86,7 +92,7 @@ func (c collector) requests(out scrape) {
 			}
 		}
 		took := counts.took[op].load()
-		for _, q := range [...]string{"0.5", "0.99"} {
+		for _, q := range shownQuantiles {
 			if d := took.Quantile(quantile(q)); d > 0 {
 				out.add(requestTook, milliseconds(d), name, q)
 			}
@@ -124,7 +130,7 @@ func lifetime(out scrape, t broker.Traffic) {
 	}
 	out.add(totalAcks, float64(t[broker.AckedMessages]), "cluster", "success")
 	out.add(totalAcks, float64(t[broker.FailedAcks]), "cluster", "failed")
-	out.add(totalErrors, 0, "cluster")
+	out.add(totalErrors, float64(t[broker.StorageErrors]), "cluster")
 }
 
 func standing(out scrape, st *broker.Stats, m broker.Maintenance) {

@@ -582,3 +582,33 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
+
+// A commit counts once for each operation that it serves, and its appends one by one.
+func TestOps(t *testing.T) {
+	for _, mode := range []SyncMode{SyncGroup, SyncNever} {
+		together := make(chan struct{})
+		j, _ := mustOpen(t, faultfs.New(), func(o *Options) { o.Sync, o.Gather = mode, func() { <-together } })
+		j.AppendFor(OpPush, []byte("a"), false)
+		j.AppendFor(OpPush, []byte("b"), false)
+		_, ticket := j.AppendFor(OpAck, []byte("c"), false)
+		close(together)
+		if err := ticket.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		appendWait(t, j, "d")
+		if _, ticket = j.AppendFor(OpAck, []byte("e"), false); ticket.Wait() != nil {
+			t.Fatal(j.Err())
+		}
+		st := j.Stats()
+		for op, want := range [Ops][2]int64{OpOther: {1, 1}, OpPush: {1, 2}, OpAck: {2, 2}} {
+			o := &st.Ops[op]
+			var took int64
+			for _, n := range o.Took {
+				took += n
+			}
+			if o.Groups != want[0] || o.Frames != want[1] || took != o.Groups {
+				t.Errorf("mode %v, operation %d: %d commits, %d of them timed, with %d appends, want %v", mode, op, o.Groups, took, o.Frames, want)
+			}
+		}
+	}
+}
