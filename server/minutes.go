@@ -179,9 +179,7 @@ func (m *minutes) since(q *broker.QueueTraffic) queueMinute {
 func (q *queueMinute) active() bool { return q.Traffic != broker.Traffic{} || q.Parked > 0 }
 
 func (m *minutes) systemSince(st *broker.Stats) (s systemMinute) {
-	for i, n := range st.Journal.Took {
-		s.syncs[i] = n - m.syncs[i]
-	}
+	s.syncs = st.Journal.Took.Minus(&m.syncs)
 	for op := range s.commits {
 		s.commits[op] = st.Journal.Ops[op].Minus(&m.commits[op])
 	}

@@ -192,6 +192,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		handler(r)
 	}
 	s.requests.count(r.op, ctx.Response.StatusCode(), time.Since(began))
+	if s.logs[r.op] != nil {
+		s.logs.write(r, began)
+	}
 	r.release()
 }
 

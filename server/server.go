@@ -99,6 +99,15 @@ type Options struct {
 	// Broker may be nil while it recovers; see SetBroker.
 	Broker Broker
 	Logger zerolog.Logger
+	// LoggerOf returns the logger of one of LogTargets; nil: all are Logger.
+	LoggerOf func(target string) zerolog.Logger
+	// RequestLogs get a line at debug level for each request, by Operations. Those that are
+	// missing get none.
+	RequestLogs map[string]zerolog.Logger
+	// LogRatesEvery is how often what went through is logged, with the LogTopQueues busiest
+	// queues; 0: never.
+	LogRatesEvery time.Duration
+	LogTopQueues  int
 
 	// MaxBodyBytes is the largest request body; above it a request is answered 413.
 	MaxBodyBytes int64
@@ -196,6 +205,7 @@ type Server struct {
 
 	started  time.Time
 	requests requestCounts
+	logs     requestLogs
 	history  *history.Log
 	lags     lags
 	scrapes  scrapes
@@ -225,9 +235,10 @@ func New(opts Options) *Server {
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
 	}
+	s.logs = newRequestLogs(opts.RequestLogs)
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
-	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
+	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.logger("metrics")})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}
@@ -272,6 +283,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	stop := s.minutes.start(s)
 	defer stop()
+	defer s.startRates()()
 	err := s.http.Serve(&listener{Listener: ln, server: s})
 	if err != nil && !s.stopping.Load() {
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)

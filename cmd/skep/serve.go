@@ -101,8 +101,10 @@ func collectLate(limit int64) (end func()) {
 // is answered 503 instead of refused. It stops in the order of what depends on what:
 // long polls, requests, broker, files.
 func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
-	logger := newLogger(c, logTo)
-	stopAuth, err := secure(c, &logger)
+	logs := newLogs(c, logTo)
+	logger := logs.of("serve")
+	authLogger := logs.of("auth")
+	stopAuth, err := secure(c, &authLogger)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	limitConns(c, &logger)
 	limitHosts(c, ln.Addr())
 	limitHeap(c, &logger)
-	c.Server.Logger = logger
+	c.Server.Logger, c.Server.LoggerOf, c.Server.RequestLogs = logs.of("server"), logs.of, logs.ofRequests()
 	c.Server.Version = buildVersion()
 	c.Server.MetricsDir = filepath.Join(c.DataDir, fsck.MetricsName)
 	srv := server.New(c.Server)
@@ -127,7 +129,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	}
 	defer stopPprof()
 
-	c.Broker.Dir, c.Broker.Logger = c.DataDir, logger
+	c.Broker.Dir, c.Broker.Logger, c.Broker.LoggerOf = c.DataDir, logs.of("broker"), logs.of
 	collectNormally := collectLate(memoryLimit(os.ReadFile))
 	b, err := broker.Open(c.Broker)
 	collectNormally()
@@ -157,15 +159,6 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	err = errors.Join(err, b.Close())
 	logger.Info().Err(err).Msg("stopped")
 	return err
-}
-
-func newLogger(c *config.Config, logTo io.Writer) zerolog.Logger {
-	w := logTo
-	zerolog.TimeFieldFormat = time.RFC3339Nano
-	if !c.LogJSON {
-		w = zerolog.ConsoleWriter{Out: logTo, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !terminal(logTo)}
-	}
-	return zerolog.New(w).Level(c.LogLevel).With().Timestamp().Logger()
 }
 
 // servePprof serves profiles on a listener of their own, away from clients.

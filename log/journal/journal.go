@@ -92,6 +92,7 @@ type Journal struct {
 	refusal error            // see Refuse
 
 	stats counters
+	cut   int64 // bytes, of torn tails, by Open
 }
 
 // group is the frames that one sync will make durable. Its buffers are an entry each:
@@ -338,6 +339,14 @@ var SyncBounds = [...]time.Duration{
 // those beyond all.
 type SyncCounts [len(SyncBounds) + 1]int64
 
+// Minus returns what has come since earlier.
+func (c *SyncCounts) Minus(earlier *SyncCounts) (d SyncCounts) {
+	for i := range c {
+		d[i] = c[i] - earlier[i]
+	}
+	return d
+}
+
 func (c *counters) synced(took time.Duration) {
 	c.syncs.Add(1)
 	c.syncNs.Add(int64(took))
@@ -382,6 +391,7 @@ type Stats struct {
 	Ops      [Ops]OpStats
 	Bytes    int64 // written, envelopes included
 	Unfiled  int64 // bytes that no checkpoint has filed yet
+	Cut      int64 // bytes of torn tails that Open has cut
 }
 
 // Stats returns the counters.
@@ -389,7 +399,7 @@ func (j *Journal) Stats() Stats {
 	st := Stats{
 		Groups: j.stats.groups.Load(), Frames: j.stats.frames.Load(),
 		Syncs: j.stats.syncs.Load(), SyncTime: time.Duration(j.stats.syncNs.Load()),
-		Slow: j.stats.slow.Load(), Bytes: j.stats.bytes.Load(), Unfiled: j.Unfiled(),
+		Slow: j.stats.slow.Load(), Bytes: j.stats.bytes.Load(), Unfiled: j.Unfiled(), Cut: j.cut,
 	}
 	for i := range st.Took {
 		st.Took[i] = j.stats.took[i].Load()

@@ -416,6 +416,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 // Rotate makes the next directory while the committer still writes: a power cut then
 // leaves a torn generation that is not the newest.
 func TestCrashDuringRotate(t *testing.T) {
+	cuts := 0
 	for seed := range uint64(50) {
 		fsys := faultfs.New()
 		j, _ := mustOpen(t, fsys, func(o *Options) { o.Sync = SyncNever })
@@ -436,10 +437,18 @@ func TestCrashDuringRotate(t *testing.T) {
 		if len(got) == 0 || got[0].frames != "durable" || len(got) > 2 {
 			t.Fatalf("seed %d: recovered %d entries", seed, len(got))
 		}
+		if cut := next.Stats().Cut; cut > 0 {
+			if cuts++; len(got) == 2 || cut > 21_000 {
+				t.Errorf("seed %d: %d bytes cut, %d entries recovered", seed, cut, len(got))
+			}
+		}
 		appendWait(t, next, "after")
 		if _, again := mustOpen(t, crashed.CrashStrict(), nil); len(again) != len(got)+1 {
 			t.Fatalf("seed %d: %d entries after the next crash, want %d", seed, len(again), len(got)+1)
 		}
+	}
+	if cuts == 0 {
+		t.Error("no cut is told of")
 	}
 }
 

@@ -26,12 +26,8 @@ type OpStats struct {
 }
 
 // Minus returns what has come since earlier.
-func (s *OpStats) Minus(earlier *OpStats) (d OpStats) {
-	d.Groups, d.Frames = s.Groups-earlier.Groups, s.Frames-earlier.Frames
-	for i := range d.Took {
-		d.Took[i] = s.Took[i] - earlier.Took[i]
-	}
-	return d
+func (s *OpStats) Minus(earlier *OpStats) OpStats {
+	return OpStats{s.Groups - earlier.Groups, s.Frames - earlier.Frames, s.Took.Minus(&earlier.Took)}
 }
 
 // Add adds other to s.

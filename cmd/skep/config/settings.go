@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/server"
@@ -81,8 +79,12 @@ func mainSettings() []setting {
 			kind: oneOf([]string{"all", "new"}, func(c *Config, v string) { c.Server.DefaultSubscriptionMode = v })},
 		{name: "QUEEN_LOG_JSON", value: "false", meaning: "log lines as JSON instead of text",
 			kind: boolean(func(c *Config, v bool) { c.LogJSON = v })},
-		{name: "RUST_LOG", alias: "LOG_LEVEL", value: "info", meaning: "least level that is logged. Parts with an equals sign, as in `info,queen=debug`, are passed over",
-			kind: kind{"", "`trace`, `debug`, `info`, `warn`, `error`, `fatal`, `panic`, `off`", (*Config).setLogLevel}},
+		{name: "QUEEN_LOG_RATES_MS", value: size(10 * time.Second / time.Millisecond), meaning: "pause between two [lines](operations.md#what-goes-through) of log that tell what goes through and what there is; 0 for none",
+			kind: milliseconds(0, 86_400_000, func(c *Config, d time.Duration) { c.Server.LogRatesEvery = d })},
+		{name: "QUEEN_LOG_TOPN_QUEUES", value: "10", meaning: "queues that these lines name, the busiest; 0 for none",
+			kind: number("", 0, 1000, func(c *Config, n int64) { c.Server.LogTopQueues = int(n) })},
+		{name: "RUST_LOG", alias: "LOG_LEVEL", value: "info", meaning: "least level that is logged, also of one [target](operations.md#levels), as in `info,pop=debug`",
+			kind: kind{"", "`trace`, `debug`, `info`, `warn`, `error`, `fatal`, `panic`, `off`; with commas `target=level`", (*Config).setLogLevel}},
 		{name: "SKEP_PPROF", flag: "pprof", absent: "none", meaning: "HOST:PORT of a second listener for profiles, `/debug/pprof/`",
 			kind: words("HOST:PORT", func(c *Config, v string) error {
 				c.Pprof = v
@@ -146,23 +148,4 @@ func (c *Config) setFsync(v string) error {
 	}
 	c.Fsync = v
 	return nil
-}
-
-// setLogLevel reads the level; filters for parts of the program are passed over.
-func (c *Config) setLogLevel(v string) (string, error) {
-	for _, part := range strings.Split(v, ",") {
-		part = strings.ToLower(strings.TrimSpace(part))
-		if part == "" || strings.Contains(part, "=") {
-			continue
-		}
-		if part == "off" {
-			part = zerolog.Disabled.String()
-		}
-		level, err := zerolog.ParseLevel(part)
-		if err != nil {
-			return "", errors.New("not a log level")
-		}
-		c.LogLevel = level
-	}
-	return c.LogLevel.String(), nil
 }
