@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -338,7 +339,15 @@ func (s *Server) stop() net.Listener {
 type httpLogger struct{ log zerolog.Logger }
 
 func (l httpLogger) Printf(format string, args ...any) {
-	if e := l.log.Debug(); e.Enabled() {
-		e.Str("detail", fmt.Sprintf(format, args...)).Msg("http connection")
+	e := l.log.Debug()
+	if !e.Enabled() {
+		return
 	}
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			// It quotes what it could not read, which may be a header with a token.
+			args[i], _, _ = strings.Cut(err.Error(), `"`)
+		}
+	}
+	e.Str("detail", fmt.Sprintf(format, args...)).Msg("http connection")
 }
