@@ -94,7 +94,7 @@ var (
 	totalErrors       = counter("queen_cluster_db_errors_total", "Errors of the store that the broker went on after, and pushes refused for want of disk, since then.", "scope")
 
 	deletedMessages = counter("queen_retention_deleted_messages_total", "Messages dropped, by the rule of their queue.", "rule")
-	deletedBytes    = counter("queen_retention_deleted_bytes_total", "Bytes of segments that have left the disk.")
+	deletedBytes    = counter("queen_retention_deleted_bytes_total", "Bytes of segments that have left the disk. Messages of one segment go by several rules, so bytes have none.")
 	evictedUnread   = counter("queen_retention_evicted_unread_messages_total", "Messages that a rule took from a group that had not acknowledged them.")
 	reclaimedBytes  = counter("queen_retention_reclaimed_bytes_total", "Bytes given back by rewriting segments that were mostly dead.")
 )
