@@ -34,6 +34,17 @@ func (l *logs) of(target string) zerolog.Logger {
 	return l.base.Level(level).With().Str("target", target).Logger()
 }
 
+// lastLine says why the broker has ended as the log says all else: who reads objects cannot
+// read the line that main would print.
+func lastLine(c *config.Config, logTo io.Writer, err error) error {
+	if err == nil || !c.LogJSON {
+		return err
+	}
+	logger := newLogs(c, logTo).base
+	logger.WithLevel(zerolog.FatalLevel).Str("target", "serve").Err(err).Msg("ended")
+	return exitError{status: 1}
+}
+
 // ofRequests returns the loggers of the operations that were named with a level at which
 // requests are logged.
 func (l *logs) ofRequests() map[string]zerolog.Logger {

@@ -47,7 +47,7 @@ docs/configuration.md lists every variable.`,
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal kills, also during recovery
 			tuneRuntime()
-			return serve(ctx, c, cmd.ErrOrStderr())
+			return lastLine(c, cmd.ErrOrStderr(), serve(ctx, c, cmd.ErrOrStderr()))
 		},
 	}
 	config.AddFlags(cmd.Flags())
