@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/broker/lease"
 	"github.com/skepmq/skep/log/journal"
@@ -32,7 +33,7 @@ func (b *Broker) Acknowledge(t Tenant, group string, acks []Ack, results []AckRe
 		a := &acknowledge{b: b, acks: acks, results: results, items: sub, goneAt: -1, leaseID: acks[sub[0]].LeaseID}
 		if err := a.run(t, group); err != nil {
 			// This one is undecided; others are none of its concern.
-			b.log.Error().Err(err).Msg("ack failed")
+			b.outlived(zerolog.ErrorLevel, err).Msg("ack failed")
 			a.refuse(errFlush)
 		}
 		if a.p != nil {
@@ -304,7 +305,7 @@ func (a *acknowledge) applyLocked(d *decision) {
 		a.ticket, a.filed = b.fileDeadLetterLocked(p, c, a.poison, a.errorText(d.poison), a.state.retries)
 		return
 	}
-	a.ticket = b.recordCursorLocked(p, c, false)
+	a.ticket = b.recordCursorLocked(p, c, journal.OpAck, false)
 }
 
 // errorText is the reason a dead letter is filed with: that of an ack which names the
@@ -381,7 +382,7 @@ func (b *Broker) fileDeadLetterLocked(p *partition, c *cursor, m *Message, text 
 	frames, payload := b.appendDeadLetter(frames, h, d, m, now)
 	frames = c.appendRecord(frames, p, b.clock)
 	b.changed.cursor(p, c)
-	stored, ticket := b.journal.Append(frames, false)
+	stored, ticket := b.journal.AppendFor(journal.OpAck, frames, false)
 	if stored == nil {
 		return ticket, 0
 	}

@@ -37,10 +37,12 @@ type Options struct {
 	FS     vfs.FS // nil: the operating system's
 	Dir    string // the data directory, made if missing
 	Logger zerolog.Logger
-	Now    func() time.Time // what deadlines in process go by; nil: time.Now
-	Wall   func() time.Time // what messages are dated by, and may be set; nil: Now
-	Random func() uint64    // what ids are made of; nil: the runtime's ChaCha8, seeded from the system
-	Gather func()           // before requests share a commit; see journal.Options
+	// LoggerOf returns the logger of one of LogTargets; nil: all are Logger.
+	LoggerOf func(target string) zerolog.Logger
+	Now      func() time.Time // what deadlines in process go by; nil: time.Now
+	Wall     func() time.Time // what messages are dated by, and may be set; nil: Now
+	Random   func() uint64    // what ids are made of; nil: the runtime's ChaCha8, seeded from the system
+	Gather   func()           // before requests share a commit; see journal.Options
 
 	Sync            journal.SyncMode
 	SyncInterval    time.Duration // of journal.SyncInterval
@@ -64,7 +66,13 @@ type Options struct {
 	MaxAnswerBytes int64 // bytes of the messages of one pop; 0: 8 MiB
 }
 
+// LogTargets are the parts of the store whose lines can be asked for apart from the others.
+var LogTargets = []string{"broker", "journal", "segments", "catalog", "offsets", "dedup"}
+
 func (o *Options) setDefaults() {
+	if o.LoggerOf == nil {
+		o.LoggerOf = func(string) zerolog.Logger { return o.Logger }
+	}
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
@@ -136,6 +144,7 @@ type Broker struct {
 	cleanup  cleanup
 
 	traffic   traffic // since Open
+	pops      popCounters
 	recovered []Phase // how long each part of Open took
 	dropped   dropped
 	rewritten rewritten

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skepmq/skep/index/dedup"
 	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/log/record"
@@ -48,7 +50,7 @@ func (b *Broker) checkpointer() {
 			}
 		}
 		if err := b.tryCheckpoint(); err != nil {
-			b.log.Error().Err(err).Str("retry_in", retry.String()).Msg("checkpoint failed")
+			b.outlived(zerolog.ErrorLevel, err).Str("retry_in", retry.String()).Msg("checkpoint failed")
 			select {
 			case <-b.closeC:
 				return
@@ -140,11 +142,11 @@ func (b *Broker) checkpoint() (filed bool, err error) {
 			b.changed.deleteQueue(q) // the journal may have a record of it behind what is filed
 		}
 		if err := b.store.Drop(q.number); err != nil {
-			b.log.Error().Err(err).Str("queue", q.name).Msg("segments of a deleted queue remain until the next start")
+			b.outlived(zerolog.ErrorLevel, err).Str("queue", q.name).Msg("segments of a deleted queue remain until the next start")
 		}
 	}
 	if err := b.store.Remove(t.segments); err != nil {
-		b.log.Error().Err(err).Msg("dropped segments remain until the next start")
+		b.outlived(zerolog.ErrorLevel, err).Msg("dropped segments remain until the next start")
 	}
 	b.expireIDs()
 	return true, errors.Join(b.journal.Drop(sealed), b.rewriteHomes())
@@ -343,7 +345,7 @@ func (b *Broker) expireIDs() {
 	}
 	b.mu.RUnlock()
 	if err := b.ids.Expire(b.clock.since(b.clock.stamp(), window.Milliseconds())); err != nil {
-		b.log.Error().Err(err).Msg("expired transaction ids remain")
+		b.outlived(zerolog.ErrorLevel, err).Msg("expired transaction ids remain")
 	}
 }
 
@@ -457,12 +459,17 @@ func (b *Broker) rewriteOffsets() error {
 // allQueues returns the queues in the order in which they were made, so that one history
 // leaves one disk.
 func (b *Broker) allQueues() []*queue {
+	queues := b.unsortedQueues()
+	slices.SortFunc(queues, func(x, y *queue) int { return cmp.Compare(x.number, y.number) })
+	return queues
+}
+
+func (b *Broker) unsortedQueues() []*queue {
 	b.mu.RLock()
+	defer b.mu.RUnlock()
 	queues := make([]*queue, 0, len(b.queues))
 	for _, q := range b.queues {
 		queues = append(queues, q)
 	}
-	b.mu.RUnlock()
-	slices.SortFunc(queues, func(x, y *queue) int { return cmp.Compare(x.number, y.number) })
 	return queues
 }

@@ -98,7 +98,7 @@ func (cl *claim) begin(b *Broker) (ok bool, err error) {
 		}
 		cl.c = p.addCursorLocked(cl.g, committed)
 		if cl.pinned {
-			cl.ticket, cl.moved = b.recordCursorLocked(p, cl.c, false), true
+			cl.ticket, cl.moved = b.recordCursorLocked(p, cl.c, journal.OpPop, false), true
 		}
 	}
 	if cl.pinned && !cl.moved && !cl.c.stored {
@@ -134,7 +134,7 @@ func (b *Broker) passLocked(p *partition, c *cursor, committed int64) {
 	b.dropLeaseLocked(p, c)
 	c.committed = committed
 	c.version++
-	b.recordCursorLocked(p, c, true)
+	b.recordCursorLocked(p, c, journal.OpPop, true)
 }
 
 // seedLocked returns where the group starts if it has no cursor in the partition, see
@@ -330,7 +330,7 @@ func (cl *claim) leaseLocked(b *Broker) {
 	c.lease = &leased{id: cl.leases, deadline: deadline, from: cl.from, end: cl.next - 1, ids: cl.ids}
 	c.version++
 	b.leases.Add(cl.leases, lease.Key{Partition: cl.p.number, Group: c.group.number})
-	b.recordCursorLocked(cl.p, c, true)
+	b.recordCursorLocked(cl.p, c, journal.OpPop, true)
 	b.armLocked(cl.p, c, deadline)
 }
 
@@ -342,7 +342,7 @@ func (cl *claim) takeLocked(b *Broker) {
 	c.commit(cl.p, cl.next-1, b.clock.stamp())
 	c.version++
 	c.inflight++
-	cl.ticket, cl.moved = b.recordCursorLocked(cl.p, c, false), true
+	cl.ticket, cl.moved = b.recordCursorLocked(cl.p, c, journal.OpPop, false), true
 }
 
 // dropLeaseLocked forgets the lease of c.
@@ -355,8 +355,8 @@ func (b *Broker) dropLeaseLocked(p *partition, c *cursor) {
 }
 
 // recordCursorLocked hands the cursor's state to the journal, behind the records of what
-// it belongs to. lazy: nobody will wait.
-func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.Ticket {
+// it belongs to, for op. lazy: nobody will wait.
+func (b *Broker) recordCursorLocked(p *partition, c *cursor, op journal.Op, lazy bool) journal.Ticket {
 	if !c.group.announced.Load() {
 		b.announceGroup(c.group)
 	}
@@ -367,7 +367,7 @@ func (b *Broker) recordCursorLocked(p *partition, c *cursor, lazy bool) journal.
 		frames = p.appendRecord(frames)
 	}
 	b.changed.cursor(p, c)
-	_, ticket := b.journal.Append(c.appendRecord(frames, p, b.clock), lazy)
+	_, ticket := b.journal.AppendFor(op, c.appendRecord(frames, p, b.clock), lazy)
 	p.announced = true
 	return ticket
 }

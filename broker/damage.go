@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skepmq/skep/segment"
 )
 
@@ -96,7 +98,7 @@ func (b *Broker) damageLocked(p *partition, err error) error {
 			}
 		}
 		b.damages.note(p, at)
-		b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("partition damaged, out of service")
+		b.outlived(zerolog.ErrorLevel, err).Str("queue", p.queue.name).Str("partition", p.name).Msg("partition damaged, out of service")
 	}
 	return errors.Join(ErrPartitionDamaged, err)
 }

@@ -300,7 +300,7 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 		return ReplayResult{}, ErrMaintenance
 	}
 	if !b.hasSpace() {
-		return ReplayResult{}, ErrStorageFull
+		return ReplayResult{}, b.refused(ErrStorageFull)
 	}
 	if err := b.journal.Admit(); err != nil {
 		return ReplayResult{}, b.storageError(err)

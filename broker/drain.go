@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/segment"
@@ -104,7 +105,7 @@ func (b *Broker) drainSpool() {
 		}
 		if text := err.Error(); text != said && !errors.Is(err, errBacklog) {
 			said = text
-			b.log.Warn().Err(err).Int64("buffered", b.buffered()).Msg("spool drain waits")
+			b.outlived(zerolog.WarnLevel, err).Int64("buffered", b.buffered()).Msg("spool drain waits")
 		}
 		retry.Reset(drainRetry)
 	}
@@ -119,7 +120,7 @@ func (b *Broker) drainLeftover() error {
 		return err
 	}
 	if err != nil {
-		b.log.Warn().Err(err).Int64("buffered", b.buffered()).Msg("spool drain waits")
+		b.outlived(zerolog.WarnLevel, err).Int64("buffered", b.buffered()).Msg("spool drain waits")
 	}
 	return nil
 }
@@ -339,7 +340,7 @@ func (d *drainer) flush() error {
 	err := d.push(false)
 	if isDamage(err) {
 		// What is stored there cannot be compared with. Better twice than never.
-		d.b.log.Warn().Err(err).Bytes("queue", d.items[0].Queue).Bytes("partition", d.items[0].Partition).
+		d.b.outlived(zerolog.WarnLevel, err).Bytes("queue", d.items[0].Queue).Bytes("partition", d.items[0].Partition).
 			Int("messages", len(d.items)).Msg("drained without a look for duplicates")
 		err = d.push(true)
 	}

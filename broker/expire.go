@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/skepmq/skep/broker/lease"
+	"github.com/skepmq/skep/log/journal"
 )
 
 // wheelTick is the resolution of deadlines: an expiry surfaces at most that late.
@@ -178,7 +179,7 @@ func (b *Broker) extend(p *partition, group uint32, id uuid.UUID, lastsMs int64)
 		}
 		if deadline > c.lease.deadline {
 			c.lease.deadline = deadline
-			b.recordCursorLocked(p, c, true)
+			b.recordCursorLocked(p, c, journal.OpOther, true)
 		}
 		return c.lease.deadline
 	}

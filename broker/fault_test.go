@@ -384,6 +384,9 @@ func TestStorageFull(t *testing.T) {
 	if err := w.push("a", "a2"); !errors.Is(err, ErrStorageFull) {
 		t.Fatalf("at 85 %%: %v, want ErrStorageFull until one percent below", err)
 	}
+	if n := b.Stats().Traffic[StorageErrors]; n != 2 {
+		t.Errorf("%d refusals counted, want 2", n)
+	}
 	fsys.SetFree(17<<20, 100<<20)
 	b.checkSpace()
 	if err := w.push("a", "a2"); err != nil {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/segment"
 )
@@ -43,7 +44,7 @@ func (p *partition) knownSeedLocked(at place) (committed int64, known bool) {
 func (b *Broker) lockPlaced(p *partition, groups []*group) {
 	p.mu.Lock()
 	if err := b.placeGroupsLocked(p, groups); err != nil && !p.damaged {
-		b.log.Error().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("place of a group not found")
+		b.outlived(zerolog.ErrorLevel, err).Str("queue", p.queue.name).Str("partition", p.name).Msg("place of a group not found")
 	}
 }
 

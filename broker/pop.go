@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skepmq/skep/log/journal"
 )
 
@@ -92,6 +94,7 @@ type popper struct {
 	heldUntil int64         // end of the first hold, by clock.stamp; 0: never held
 	impatient bool          // from now on it takes what there is
 	over      bool          // its time is: the next try is the last
+	counted   bool          // among those that were held
 }
 
 // empty is the answer of a pop that delivers nothing.
@@ -124,7 +127,7 @@ func (p *popper) try() (*PopResult, error) {
 		p.clearRoom() // what it has read is handed out to nobody, and it may wait for long
 	}
 	if err != nil && len(res.Parts) > 0 {
-		p.b.log.Warn().Err(err).Msg("pop delivered less than it could")
+		p.b.outlived(zerolog.WarnLevel, err).Msg("pop delivered less than it could")
 		err = nil
 	}
 	return res, err
@@ -402,6 +405,7 @@ func (p *popper) sleep(w *waiter, timeout <-chan time.Time) bool {
 		timer := time.NewTimer(p.hold)
 		defer timer.Stop()
 		enough = timer.C
+		defer p.countHold()()
 	}
 	select {
 	case <-w.C:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/skepmq/skep/index/dedup"
 	"github.com/skepmq/skep/log/journal"
@@ -28,7 +29,7 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 		return nil
 	}
 	if !b.hasSpace() {
-		return ErrStorageFull
+		return b.refused(ErrStorageFull)
 	}
 	if err := b.journal.Admit(); err != nil {
 		return b.storageError(err)
@@ -48,7 +49,7 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 	for i := range s.batches {
 		if err := b.pushBatch(t, s, &s.batches[i]); err != nil {
 			// This batch was not stored; others are none of its concern.
-			b.log.Error().Err(err).Msg("push failed")
+			b.outlived(zerolog.ErrorLevel, err).Msg("push failed")
 			s.fail(&s.batches[i])
 		}
 	}
@@ -275,7 +276,7 @@ func (b *Broker) appendLocked(s *pushState, p *partition, stamp int64, id uuid.U
 	// Marked before it is appended: see changes.
 	b.changed.partition(p)
 	b.changed.record(s.suffix)
-	stored, ticket := b.journal.Append(frames, false)
+	stored, ticket := b.journal.AppendFor(journal.OpPush, frames, false)
 	s.last = ticket
 	if stored == nil {
 		return false

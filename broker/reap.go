@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"github.com/rs/zerolog"
+
 	"github.com/skepmq/skep/index"
 	partlog "github.com/skepmq/skep/log/partition"
 )
@@ -107,7 +109,7 @@ func (b *Broker) dead(q *queue, s *partlog.Aged, w *watched, nowMs int64) bool {
 	w.pauseMs = min(max(2*w.pauseMs, b.o.RetentionInterval.Milliseconds(), 1), maxPauseMs)
 	w.againMs = nowMs + w.pauseMs
 	if err != nil {
-		b.log.Warn().Err(err).Str("queue", q.name).Uint32("segment", s.ID).Msg("index of a segment cannot be read, its space stays taken")
+		b.outlived(zerolog.WarnLevel, err).Str("queue", q.name).Uint32("segment", s.ID).Msg("index of a segment cannot be read, its space stays taken")
 		w.pauseMs, w.againMs = maxPauseMs, nowMs+maxPauseMs
 		q.aging.loose.Store(true)
 		return false

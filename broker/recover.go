@@ -118,8 +118,10 @@ func (b *Broker) recover() error {
 		}
 	}
 	b.recovered = append(b.recovered, Phase{"total", time.Since(start)})
+	segments := b.store.Stats()
 	event.Str("total", rounded(time.Since(start))).Int("queues", len(b.queues)).Int("partitions", b.partitions.count()).
-		Int64("replayed_bytes", b.journal.Unfiled()).Str("path", b.o.Dir).Msg("data directory recovered")
+		Int("segment_files", segments.Segments).Int64("segment_bytes", segments.Bytes).
+		Int64("replayed_bytes", b.journal.Unfiled()).Int64("cut_bytes", b.journal.Stats().Cut).Str("path", b.o.Dir).Msg("data directory recovered")
 	return nil
 }
 
@@ -150,7 +152,7 @@ type recovery struct {
 
 func (r *recovery) openCatalog() (err error) {
 	b := r.b
-	b.catalog, err = catalog.Open(catalog.Options{FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "catalog"), Logger: b.log}, r.load)
+	b.catalog, err = catalog.Open(catalog.Options{FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "catalog"), Logger: b.o.LoggerOf("catalog")}, r.load)
 	if err != nil {
 		return err
 	}
@@ -222,7 +224,7 @@ func (r *recovery) openStore() (err error) {
 	slices.SortFunc(live, func(x, y partlog.SegmentInfo) int { return cmp.Compare(x.ID, y.ID) })
 	b.store, err = partlog.Open(partlog.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "segments"), SegmentBytes: b.o.SegmentBytes,
-		FirstID: b.nextSegment, Logger: b.log,
+		FirstID: b.nextSegment, Logger: b.o.LoggerOf("segments"),
 	}, live)
 	return err
 }
@@ -235,7 +237,7 @@ func (r *recovery) openOffsets() (err error) {
 		return fmt.Errorf("data directory %s has no offsets: every consumer group would start over; restore offsets/ from a backup", b.o.Dir)
 	}
 	b.offsets, err = offsets.Open(offsets.Options{
-		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Used: r.meta.Generation > 0, Logger: b.log,
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "offsets"), LogID: b.directory, Used: r.meta.Generation > 0, Logger: b.o.LoggerOf("offsets"),
 	}, func(c record.Cursor) { r.setCursor(&c) })
 	return err
 }
@@ -252,7 +254,7 @@ func (r *recovery) beginIDs() {
 func (r *recovery) loadIDs() {
 	began, b := time.Now(), r.b
 	b.ids, r.idsFound, r.idsErr = dedup.Open(dedup.Options{
-		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "dedup"), CacheBytes: b.o.DedupCacheBytes, Logger: b.log,
+		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "dedup"), CacheBytes: b.o.DedupCacheBytes, Logger: b.o.LoggerOf("dedup"),
 	})
 	r.idsTook = time.Since(began)
 }
@@ -317,7 +319,7 @@ func (r *recovery) reindexPartition(p *partition, since int64) error {
 func (b *Broker) journalOptions() journal.Options {
 	return journal.Options{
 		FS: b.o.FS, Dir: filepath.Join(b.o.Dir, "journal"), LogID: b.directory, Filed: b.filed,
-		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.log, Gather: b.o.Gather,
+		Sync: b.o.Sync, Interval: b.o.SyncInterval, MaxUnfiled: b.o.MaxUnfiledBytes, Logger: b.o.LoggerOf("journal"), Gather: b.o.Gather,
 	}
 }
 

@@ -1,6 +1,10 @@
 package broker
 
-import "github.com/google/uuid"
+import (
+	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/log/journal"
+)
 
 // Release gives an undelivered lease back at once, uncharged and as if it had not been.
 func (b *Broker) Release(leaseID uuid.UUID) {
@@ -27,7 +31,7 @@ func (b *Broker) release(p *partition, group uint32, leaseID uuid.UUID) *group {
 			c.attemptStart = -1
 		}
 		c.version++
-		b.recordCursorLocked(p, c, true)
+		b.recordCursorLocked(p, c, journal.OpOther, true)
 		return c.group
 	}
 	return nil

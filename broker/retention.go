@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skepmq/skep/log/record"
 )
 
@@ -175,7 +177,7 @@ func (b *Broker) look(e dueEntry, s *agingState, nowMs int64) (messages int64) {
 	for {
 		c, err := b.decideCut(s, w, nowMs)
 		if err != nil {
-			b.log.Warn().Err(err).Str("queue", p.queue.name).Str("partition", p.name).Msg("retention cannot read a partition")
+			b.outlived(zerolog.WarnLevel, err).Str("queue", p.queue.name).Str("partition", p.name).Msg("retention cannot read a partition")
 			e.pauseMs = maxPauseMs // it is not going to be better soon
 			c.offset = s.start
 		}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skepmq/skep/index"
 	partlog "github.com/skepmq/skep/log/partition"
 	"github.com/skepmq/skep/segment"
@@ -258,13 +260,13 @@ func (b *Broker) noteUnwritten(set []candidate, err error) {
 			c.q.aging.loose.Store(true)
 		}
 	}
-	b.log.Warn().Err(err).Str("queue", set[0].q.name).Msg("segments cannot be rewritten, their space stays taken")
+	b.outlived(zerolog.WarnLevel, err).Str("queue", set[0].q.name).Msg("segments cannot be rewritten, their space stays taken")
 }
 
 // replace puts a rewritten segment, which the catalogue has, in the place of others.
 func (b *Broker) replace(r *partlog.Rewritten) {
 	if err := b.store.Replace(r); err != nil {
-		b.log.Error().Err(err).Msg("rewritten segments remain until the next start")
+		b.outlived(zerolog.ErrorLevel, err).Msg("rewritten segments remain until the next start")
 	}
 	gone := make(map[uint32]bool, len(r.Replaces))
 	for _, id := range r.Replaces {

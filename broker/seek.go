@@ -169,7 +169,7 @@ func (s *seeking) move(committed int64) (t journal.Ticket, err error) {
 	c.version++
 	c.inflight++
 	s.c = c
-	return b.recordCursorLocked(p, c, false), nil
+	return b.recordCursorLocked(p, c, journal.OpOther, false), nil
 }
 
 // MoveSubscription makes an instant the place where a group begins in partitions that
@@ -268,7 +268,7 @@ func (b *Broker) holdCursor(p *partition, g *group) error {
 		if c == nil {
 			c = p.addCursorLocked(g, floor)
 		}
-		b.recordCursorLocked(p, c, true)
+		b.recordCursorLocked(p, c, journal.OpOther, true)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -80,7 +82,7 @@ func (b *Broker) checkSpace() {
 	mark, unfiled := b.written(), b.journal.Unfiled()
 	free, total, err := b.o.FS.Free(b.o.Dir)
 	if err != nil || total <= 0 {
-		b.log.Warn().Err(err).Str("path", b.o.Dir).Msg("free disk space unknown")
+		b.outlived(zerolog.WarnLevel, err).Str("path", b.o.Dir).Msg("free disk space unknown")
 		return
 	}
 	s.free.Store(free)

@@ -24,6 +24,10 @@ type Stats struct {
 
 	Traffic Traffic // of all queues, deleted ones included
 
+	PinnedPops, OtherPops int64 // of one partition, and of any
+	HeldPops              int64 // those that were held for more messages
+	HeldTime              time.Duration
+
 	// Segments that have left the disk, with their bytes.
 	DroppedSegments, DroppedSegmentBytes int64
 	// Segments that were mostly dead and have been replaced, the bytes that replace them,
@@ -67,7 +71,8 @@ func (b *Broker) Stats() Stats {
 		Queues: queues, Partitions: partitions, Parked: b.Parked(), Leases: b.leases.Len(),
 		DamagedPartitions: b.DamagedPartitions(),
 		Traffic:           b.traffic.load(),
-		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
+		PinnedPops:        b.pops.pinned.Load(), OtherPops: b.pops.others.Load(), HeldPops: b.pops.held.Load(), HeldTime: time.Duration(b.pops.heldUs.Load()) * time.Microsecond,
+		DroppedSegments: d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
 		RewrittenSegments: r.segments.Load(), RewrittenBytes: r.copied.Load(), ReclaimedBytes: r.freed.Load(),
 		Segments: segments.Segments, SegmentBytes: segments.Bytes, SegmentWrites: segments.BytesWritten, OpenSegments: segments.OpenFiles,
 		Journal: b.journal.Stats(),
@@ -79,7 +84,8 @@ func (b *Broker) Stats() Stats {
 			UnfiledBytes: b.o.MaxUnfiledBytes, IDBytes: b.o.DedupCacheBytes, HeapBytes: b.o.MaxHeapBytes, Parked: b.o.MaxParked,
 		},
 	}
-	for _, q := range b.allQueues() {
+	s.Traffic[StorageErrors] += ids.Failures
+	for _, q := range b.unsortedQueues() {
 		s.DeadLetters += q.dead.count()
 	}
 	return s

@@ -31,6 +31,7 @@ const (
 	DroppedCompleted  // by completedRetentionSeconds
 	DroppedByEviction // by maxWaitTimeSeconds
 	EvictedUnread     // messages that age rules have taken from a group, each group's
+	StorageErrors     // errors of the store that the broker went on after; of no queue
 	Counters          // how many there are
 )
 
@@ -117,6 +118,11 @@ func (b *Broker) countPush(batches []pushBatch) {
 func (p *popper) count(res *PopResult) {
 	b := p.b
 	b.traffic.counters[PopRequests].Add(1)
+	if p.req.Pinned {
+		b.pops.pinned.Add(1)
+	} else {
+		b.pops.others.Add(1)
+	}
 	if len(res.Parts) == 0 {
 		b.traffic.counters[EmptyPops].Add(1)
 		if p.queue != nil {
@@ -144,6 +150,23 @@ func (p *popper) count(res *PopResult) {
 		b.count(part.of, LagMs, lag)
 		raise(&part.of.traffic.maxLagMs, longest)
 	}
+}
+
+// popCounters count pops beside what is traffic.
+type popCounters struct {
+	pinned, others atomic.Int64 // of one partition, and those that take what is ready
+	held, heldUs   atomic.Int64 // those that were held for more messages, and for how long
+}
+
+// countHold counts the pop the first time that it is held, and until the returned call for
+// how long.
+func (p *popper) countHold() (end func()) {
+	if !p.counted {
+		p.counted = true
+		p.b.pops.held.Add(1)
+	}
+	began := p.b.clock.now()
+	return func() { p.b.pops.heldUs.Add(p.b.clock.now().Sub(began).Microseconds()) }
 }
 
 // park counts the pop among those that wait for its queue, until the returned call. One
@@ -214,6 +237,14 @@ type QueueTraffic struct {
 // Traffic returns what went through every queue, hidden ones left out, without a look at a
 // partition. With roll MaxLagMs begins anew.
 func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
+	b.EachTraffic(roll, func(q *QueueTraffic) { all = append(all, *q) })
+	return all
+}
+
+// EachTraffic is Traffic of one queue after the other: what look gets is overwritten by the
+// next, so that it costs no memory for each of very many queues.
+func (b *Broker) EachTraffic(roll bool, look func(*QueueTraffic)) {
+	var shown QueueTraffic
 	for _, q := range b.allQueues() {
 		if (queueKey{q.tenant, q.name}) == spoolKey {
 			continue
@@ -228,7 +259,7 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 		} else {
 			t.MaxLagMs = q.traffic.maxLagMs.Load()
 		}
-		all = append(all, t)
+		shown = t
+		look(&shown)
 	}
-	return all
 }

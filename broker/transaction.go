@@ -66,7 +66,7 @@ func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 	r := TransactionResult{Pushed: make([]PushResult, len(x.Pushes)), Acked: make([]AckResult, len(x.Acks))}
 	if len(x.Pushes) > 0 {
 		if !b.hasSpace() {
-			return TransactionResult{}, ErrStorageFull
+			return TransactionResult{}, b.refused(ErrStorageFull)
 		}
 		if err := b.journal.Admit(); err != nil {
 			return TransactionResult{}, b.storageError(err)

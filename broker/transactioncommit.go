@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/skepmq/skep/broker/lease"
+	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/log/record"
 )
 
@@ -51,7 +52,7 @@ func (tx *transaction) commitLocked() {
 	tx.lockGraves()
 	defer tx.unlockGraves()
 	head := tx.markLocked()
-	stored, ticket := b.journal.Append(tx.entryLocked(head), false)
+	stored, ticket := b.journal.AppendFor(journal.OpTransaction, tx.entryLocked(head), false)
 	tx.ticket = ticket
 	if stored == nil {
 		return // nothing has changed, and the ticket says why

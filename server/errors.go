@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/broker"
@@ -77,8 +78,8 @@ var failures = [...]struct {
 	{errBodyBudget, fasthttp.StatusServiceUnavailable, `{"error":"too many large requests in flight","code":"overloaded"}`},
 }
 
-// fail answers with what failures says about err. An error that it does not know is
-// a defect of ours: it is logged, and the client learns its text.
+// fail answers with what failures says about err. One that it does not know may name files
+// of this machine: it goes to the log, and the client learns under which id.
 func (r *request) fail(err error) { r.failWith(err, "") }
 
 // failWith is fail with more members of the object, each behind a comma.
@@ -92,9 +93,11 @@ func (r *request) failWith(err error, members string) {
 		r.send(f.status, append(append(b, members...), '}'))
 		return
 	}
-	r.server.log.Error().Err(err).Bytes("path", r.ctx.URI().PathOriginal()).Msg("request failed")
-	b := codec.AppendString(append(r.answer(), `{"error":`...), err.Error())
-	r.send(fasthttp.StatusInternalServerError, append(append(b, members...), '}'))
+	id := uuid.Must(uuid.NewV7()).String()
+	r.server.log.Error().Err(err).Str("error_id", id).Bytes("path", r.ctx.URI().PathOriginal()).Msg("request failed")
+	b := append(r.answer(), `{"error":"internal error","code":"internal","errorId":"`...)
+	b = append(append(append(b, id...), '"'), members...)
+	r.send(fasthttp.StatusInternalServerError, append(b, '}'))
 }
 
 // badBody answers 400 to a body that is not what the route takes.

@@ -237,6 +237,12 @@ func (f *fake) Stats() broker.Stats                { return f.stats }
 func (f *fake) Traffic(bool) []broker.QueueTraffic { return slices.Clone(f.traffic) }
 func (f *fake) DamagedPartitions() int             { return f.damaged }
 
+func (f *fake) EachTraffic(_ bool, look func(*broker.QueueTraffic)) {
+	for _, q := range f.traffic {
+		look(&q)
+	}
+}
+
 func (f *fake) Ready() error { return f.ready }
 func (f *fake) StopWaiting() { f.stopOnce.Do(func() { close(f.stopC) }) }
 

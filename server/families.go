@@ -72,6 +72,16 @@ var (
 	transactionCount = counter("queen_process_transactions_total", "Transactions committed.")
 	deadLettered     = counter("queen_process_dlq_total", "Messages set aside as dead letters.")
 
+	targetedPops = counter("queen_pop_targeted_total", "Pops of one partition.")
+	wildcardPops = counter("queen_pop_wildcard_total", "Pops of a queue, or of all with a label, that take from any partition.")
+	heldPops     = counter("queen_pop_fill_wait_total", "Pops that waited for more messages than there were, because of minPopWaitTime.")
+	heldTime     = counter("queen_pop_fill_wait_microseconds_total", "For how long, all together.")
+
+	batchesFired  = counter("queen_batches_fired_total", "Commits of the journal that served an operation; one may serve several.", "op")
+	batchItems    = counter("queen_batch_items_fired_total", "What an operation committed: one item for each partition that a request touched.", "op")
+	itemsPerBatch = gauge("queen_fusion_items_per_batch", "Mean number of items in a commit, over the last minute or two.", "op")
+	batchTook     = gauge("queen_batch_rtt_milliseconds", "How long these commits took, over the last minute or two.", "op", "quantile")
+
 	totalPushRequests = counter("queen_cluster_push_requests_total", "Push requests since the data directory was made.", "scope")
 	totalPopRequests  = counter("queen_cluster_pop_requests_total", "Pop requests since then.", "scope")
 	totalAckRequests  = counter("queen_cluster_ack_requests_total", "Acknowledging requests since then.", "scope")
@@ -81,10 +91,10 @@ var (
 	totalTransactions = counter("queen_cluster_transactions_total", "Transactions committed since then.", "scope")
 	totalDLQ          = counter("queen_cluster_dlq_total", "Messages set aside since then.", "scope")
 	totalAcks         = counter("queen_cluster_ack_total", "Acknowledgements since then.", "scope", "result")
-	totalErrors       = counter("queen_cluster_db_errors_total", "Errors of the store that a process outlived: none; a failed write ends it.", "scope")
+	totalErrors       = counter("queen_cluster_db_errors_total", "Errors of the store that the broker went on after, and pushes refused for want of disk, since then.", "scope")
 
 	deletedMessages = counter("queen_retention_deleted_messages_total", "Messages dropped, by the rule of their queue.", "rule")
-	deletedBytes    = counter("queen_retention_deleted_bytes_total", "Bytes of segments that have left the disk.")
+	deletedBytes    = counter("queen_retention_deleted_bytes_total", "Bytes of segments that have left the disk. Messages of one segment go by several rules, so bytes have none.")
 	evictedUnread   = counter("queen_retention_evicted_unread_messages_total", "Messages that a rule took from a group that had not acknowledged them.")
 	reclaimedBytes  = counter("queen_retention_reclaimed_bytes_total", "Bytes given back by rewriting segments that were mostly dead.")
 )

@@ -49,7 +49,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("filter %+v, want %+v", got, want)
 	}
 	f.err = errors.New("boom")
-	check(t, c, "GET", "/api/v1/messages", "", 500, `{"error":"boom"}`)
+	check(t, c, "GET", "/api/v1/messages", "", 500, internalError+`}`)
 }
 
 func TestMessage(t *testing.T) {
@@ -89,7 +89,7 @@ func TestFailedReplay(t *testing.T) {
 		{broker.ErrStorageFull, 507, `{"error":"storage is full","code":"storage_full","success":false,"dlqRowRemoved":false}`},
 		{broker.ErrPartitionDamaged, 500, `{"error":"partition damaged","code":"partition_damaged","success":false,"dlqRowRemoved":false}`},
 		{broker.ErrStorageFailed, 503, `{"error":"storage has failed; the outcome of the request is unknown","code":"storage_failed","success":false,"dlqRowRemoved":null}`},
-		{errors.New("boom"), 500, `{"error":"boom","success":false,"dlqRowRemoved":false}`},
+		{errors.New("boom"), 500, internalError + `,"success":false,"dlqRowRemoved":false}`},
 	} {
 		f.err = row.err
 		check(t, c, "POST", "/api/v1/dlq/"+testID(1).String()+"/replay", "", row.status, row.want)

@@ -21,6 +21,7 @@ type minutes struct {
 	total   broker.Traffic
 	usage   usage
 	syncs   journal.SyncCounts
+	commits [journal.Ops]journal.OpStats
 	waits   uint64  // for a processor
 	waited  float64 // seconds, in all
 	newest  map[uuid.UUID]queueMinute
@@ -37,6 +38,7 @@ type queueMinute struct {
 // systemMinute is what has no queue.
 type systemMinute struct {
 	syncs      journal.SyncCounts
+	commits    [journal.Ops]journal.OpStats
 	schedLagMs float64
 }
 
@@ -140,6 +142,7 @@ func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.St
 	m.settled = m.systemSince(&st)
 	m.waits, m.waited = schedLatency()
 	m.began, m.queues, m.total, m.syncs, m.newest = now, next, st.Traffic, st.Journal.Took, newest
+	m.commits = st.Journal.Ops
 	m.usage = readUsage()
 	return sum
 }
@@ -191,8 +194,9 @@ func (m *minutes) since(q *broker.QueueTraffic) queueMinute {
 func (q *queueMinute) active() bool { return q.Traffic != broker.Traffic{} || q.Parked > 0 }
 
 func (m *minutes) systemSince(st *broker.Stats) (s systemMinute) {
-	for i, n := range st.Journal.Took {
-		s.syncs[i] = n - m.syncs[i]
+	s.syncs = st.Journal.Took.Minus(&m.syncs)
+	for op := range s.commits {
+		s.commits[op] = st.Journal.Ops[op].Minus(&m.commits[op])
 	}
 	if waits, waited := schedLatency(); waits > m.waits {
 		s.schedLagMs = (waited - m.waited) / float64(waits-m.waits) * 1000
@@ -200,31 +204,34 @@ func (m *minutes) systemSince(st *broker.Stats) (s systemMinute) {
 	return s
 }
 
-// show returns the newest minute of each queue that has one: the last that is complete, or
-// the one that is running. And of the process: the last complete minute, with what has come
-// since.
-func (m *minutes) show(now time.Time, queues []broker.QueueTraffic, st *broker.Stats) ([]queueMinute, systemMinute) {
+// newestOf fills in the newest minute of a queue, if it has one: the last that is complete,
+// or the one that is running.
+func (m *minutes) newestOf(q *broker.QueueTraffic, now time.Time, minute *queueMinute) (ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var shown []queueMinute
-	for i := range queues {
-		if minute, ok := m.newest[queues[i].ID]; ok {
-			if now.Sub(minute.end) < shownFor {
-				shown = append(shown, minute)
-			}
-		} else if minute := m.since(&queues[i]); minute.active() {
-			minute.end = now
-			shown = append(shown, minute)
-		}
+	if *minute, ok = m.newest[q.ID]; ok {
+		return now.Sub(minute.end) < shownFor
 	}
+	*minute = m.since(q)
+	minute.end = now
+	return minute.active()
+}
+
+// system tells of the process: the last complete minute, with what has come since.
+func (m *minutes) system(st *broker.Stats) systemMinute {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := m.systemSince(st)
 	for i, n := range m.settled.syncs {
 		s.syncs[i] += n
 	}
+	for op := range s.commits {
+		s.commits[op].Add(&m.settled.commits[op])
+	}
 	if m.settled.schedLagMs > 0 {
 		s.schedLagMs = m.settled.schedLagMs
 	}
-	return shown, s
+	return s
 }
 
 // lately returns what went through in the last latelySpan, or a minute more.

@@ -31,6 +31,10 @@ func (c *counting) Traffic(bool) []broker.QueueTraffic {
 	return []broker.QueueTraffic{q}
 }
 
+func (c *counting) EachTraffic(roll bool, look func(*broker.QueueTraffic)) {
+	look(&c.Traffic(roll)[0])
+}
+
 func kept(dir string) (all []history.Minute) {
 	for m := range history.New(history.Options{Dir: dir}).Minutes(0, 1<<60) {
 		all = append(all, *m)

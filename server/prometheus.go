@@ -1,41 +1,15 @@
 package server
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/common/expfmt"
-	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/broker"
 )
-
-var textType = []byte("text/plain; version=0.0.4; charset=utf-8")
-
-// prometheus answers GET /metrics/prometheus. What cannot be told is left out; the rest is
-// worth having, most of all then.
-func (r *request) prometheus() {
-	r.abandonBody()
-	found, err := r.server.registry.Gather()
-	if err != nil {
-		r.server.log.Warn().Err(err).Msg("metrics left out")
-	}
-	out := bytes.NewBuffer(r.answer())
-	for _, f := range found {
-		if _, err := expfmt.MetricFamilyToText(out, f); err != nil {
-			r.server.log.Warn().Err(err).Str("family", f.GetName()).Msg("metrics left out")
-		}
-	}
-	r.send(fasthttp.StatusOK, out.Bytes())
-	if r.ctx.Response.StatusCode() == fasthttp.StatusOK {
-		r.ctx.Response.Header.SetContentTypeBytes(textType)
-		r.ctx.Response.Header.Set(fasthttp.HeaderCacheControl, "no-cache")
-	}
-}
 
 func newRegistry(s *Server) *prometheus.Registry {
 	r := prometheus.NewRegistry()
@@ -62,24 +36,34 @@ func (c collector) Collect(metricsC chan<- prometheus.Metric) {
 	}
 	b := *stored
 	out.flag(ready, !c.s.stopping.Load() && b.Ready() == nil)
-	st, queues := b.Stats(), b.Traffic(false)
+	st, now := b.Stats(), c.s.opts.Now()
+	queues := newQueueMetrics(c.s.opts.MetricsQueues)
+	var minute queueMinute
+	b.EachTraffic(false, func(q *broker.QueueTraffic) {
+		queues.note(q)
+		if c.s.minutes.newestOf(q, now, &minute) {
+			queues.noteMinute(&minute)
+		}
+	})
 	traffic(out, &st.Traffic)
-	lifetime(out, c.s.minutes.lifetime(&st))
+	pops(out, &st)
+	totals := c.s.minutes.lifetime(&st)
+	totals[broker.StorageErrors] += c.s.history.Failures()
+	lifetime(out, totals)
 	standing(out, &st, b.Maintenance())
 	store(out, &st)
 	memoryBounds(out, c.s, &st)
-	byQueue(out, queues, st.Parked)
-	now := c.s.opts.Now()
-	minutes, system := c.s.minutes.show(now, queues, &st)
-	for i := range minutes {
-		minutes[i].collect(out, now)
-	}
+	queues.collect(out, st.Parked, now)
+	system := c.s.minutes.system(&st)
 	out.add(schedLag, system.schedLagMs)
-	for _, q := range [...]string{"0.5", "0.99"} {
+	for _, q := range shownQuantiles {
 		out.add(fsyncTook, milliseconds(system.syncs.Quantile(quantile(q))), q)
 	}
+	batches(out, &st, &system)
 	c.lags(out, b)
 }
+
+var shownQuantiles = [...]string{"0.5", "0.99"}
 
 // quantile is the number that a label shows.
 func quantile(label string) float64 {
@@ -108,7 +92,7 @@ func (c collector) requests(out scrape) {
 			}
 		}
 		took := counts.took[op].load()
-		for _, q := range [...]string{"0.5", "0.99"} {
+		for _, q := range shownQuantiles {
 			if d := took.Quantile(quantile(q)); d > 0 {
 				out.add(requestTook, milliseconds(d), name, q)
 			}
@@ -146,7 +130,7 @@ func lifetime(out scrape, t broker.Traffic) {
 	}
 	out.add(totalAcks, float64(t[broker.AckedMessages]), "cluster", "success")
 	out.add(totalAcks, float64(t[broker.FailedAcks]), "cluster", "failed")
-	out.add(totalErrors, 0, "cluster")
+	out.add(totalErrors, float64(t[broker.StorageErrors]), "cluster")
 }
 
 func standing(out scrape, st *broker.Stats, m broker.Maintenance) {
@@ -209,23 +193,22 @@ func memoryBounds(out scrape, s *Server, st *broker.Stats) {
 	}
 }
 
-// byQueue tells of queues of which there is something to tell.
-func byQueue(out scrape, queues []broker.QueueTraffic, parked int) {
+func (m *queueMetrics) collect(out scrape, parked int, now time.Time) {
 	others := int64(parked)
-	for i := range queues {
-		q := &queues[i]
-		if q.Parked > 0 {
-			out.add(parkedPolls, float64(q.Parked), q.Name)
-			others -= q.Parked
-		}
-		if q.DeadLetters > 0 {
-			out.add(dlqByQueue, float64(q.DeadLetters), q.Name)
-		}
-		if q.Damaged > 0 {
-			out.add(damagedByQueue, float64(q.Damaged), q.Name)
-		}
+	for _, q := range m.parked.all() {
+		out.add(parkedPolls, float64(q.has), q.item)
+		others -= q.has
 	}
 	out.add(parkedPolls, float64(max(others, 0)), "")
+	for _, q := range m.deadLetters.all() {
+		out.add(dlqByQueue, float64(q.has), q.item)
+	}
+	for _, q := range m.damaged.all() {
+		out.add(damagedByQueue, float64(q.has), q.item)
+	}
+	for _, q := range m.minutes.all() {
+		q.item.collect(out, now)
+	}
 }
 
 func (q *queueMinute) collect(out scrape, now time.Time) {

@@ -65,6 +65,16 @@ func (c *requestCounts) count(op operation, status int, took time.Duration) {
 	}
 }
 
+// refused is how many requests were answered 5xx: the broker could not do what was asked.
+func (c *requestCounts) refused() (n int64) {
+	for op := range c.byStatus {
+		for status := 500; status < highStatus; status++ {
+			n += c.byStatus[op][status-lowStatus].Load()
+		}
+	}
+	return n
+}
+
 // latency counts durations by the bounds of journal.SyncBounds.
 type latency struct {
 	counts [len(journal.SyncBounds) + 1]atomic.Int64

@@ -96,7 +96,7 @@ var routes = [...]route{
 	{"GET", "/health", public, (*request).health},
 	{"GET", "/status", readOnly, (*request).status},
 	{"GET", "/metrics", public, (*request).metrics},
-	{"GET", "/metrics/prometheus", public, listed((*request).prometheus)},
+	{"GET", "/metrics/prometheus", public, (*request).prometheus},
 	{"GET", "/openapi.json", public, (*request).openAPI},
 }
 
@@ -213,6 +213,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		handler(r)
 	}
 	s.requests.count(r.op, ctx.Response.StatusCode(), time.Since(began))
+	if s.logs[r.op] != nil {
+		s.logs.write(r, began)
+	}
 	r.release()
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ const (
 	DefaultWriteTimeout  = 30 * time.Second
 	DefaultIdleTimeout   = 120 * time.Second
 	DefaultMetricsGroups = 200
+	DefaultMetricsQueues = 1000
 	DefaultMetricsEvery  = time.Minute
 
 	DefaultMetricsRetention = 90 * 24 * time.Hour
@@ -93,6 +95,8 @@ type Broker interface {
 	// Stats and Traffic look at no partition; Traffic(true) begins the maxima anew.
 	Stats() broker.Stats
 	Traffic(roll bool) []broker.QueueTraffic
+	// EachTraffic is Traffic of one queue after the other.
+	EachTraffic(roll bool, look func(*broker.QueueTraffic))
 	// Ready is nil when the broker serves and takes writes.
 	Ready() error
 	DamagedPartitions() int
@@ -105,6 +109,15 @@ type Options struct {
 	// Broker may be nil while it recovers; see SetBroker.
 	Broker Broker
 	Logger zerolog.Logger
+	// LoggerOf returns the logger of one of LogTargets; nil: all are Logger.
+	LoggerOf func(target string) zerolog.Logger
+	// RequestLogs get a line at debug level for each request, by Operations. Those that are
+	// missing get none.
+	RequestLogs map[string]zerolog.Logger
+	// LogRatesEvery is how often what went through is logged, with the LogTopQueues busiest
+	// queues; 0: never.
+	LogRatesEvery time.Duration
+	LogTopQueues  int
 
 	// MaxBodyBytes is the largest request body; above it a request is answered 413.
 	MaxBodyBytes int64
@@ -139,6 +152,8 @@ type Options struct {
 
 	// MetricsGroups is how many consumer groups have a lag in the metrics, those behind most.
 	MetricsGroups int
+	// MetricsQueues is how many queues have numbers of their own there, those with most traffic.
+	MetricsQueues int
 	// MetricsEvery is how often what went through is summed up; a minute.
 	MetricsEvery time.Duration
 	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
@@ -169,6 +184,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ServerID, "skep")
 	setDefault(&o.EngineName, "skep")
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
+	setDefault(&o.MetricsQueues, DefaultMetricsQueues)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
 	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
 	if o.Now == nil {
@@ -208,9 +224,11 @@ type Server struct {
 
 	started  time.Time
 	requests requestCounts
+	logs     requestLogs
 	history  *history.Log
 	traces   *trace.Log
 	lags     lags
+	scrapes  scrapes
 	registry *prometheus.Registry
 	minutes  minutes
 
@@ -233,16 +251,20 @@ func New(opts Options) *Server {
 		smallBodies:  newBudget(opts.InFlightBytes/4, opts.InFlightBytes/16),
 		answers:      newBudget(opts.AnswerBytes, answerReserve),
 		listC:        make(chan struct{}, maxLists),
+		scrapes:      scrapes{turn: make(chan struct{}, 1)},
 		bodyPatience: defaultBodyPatience,
 		maxRows:      defaultMaxRows,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
 		document:     sync.OnceValue(func() []byte { return document(opts.Version) }),
 	}
+	s.logs = newRequestLogs(opts.RequestLogs)
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
-	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
-	s.traces = trace.New(trace.Options{Dir: opts.TraceDir, Retention: opts.TraceRetention, Logger: opts.Logger})
+	s.history = history.New(history.Options{
+		Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.logger("metrics"),
+	})
+	s.traces = trace.New(trace.Options{Dir: opts.TraceDir, Retention: opts.TraceRetention, Logger: opts.logger("traces")})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}
@@ -287,6 +309,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	stop := s.minutes.start(s)
 	defer stop()
+	defer s.startRates()()
 	err := s.http.Serve(&listener{Listener: ln, server: s})
 	if err != nil && !s.stopping.Load() {
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
@@ -344,7 +367,15 @@ func (s *Server) stop() net.Listener {
 type httpLogger struct{ log zerolog.Logger }
 
 func (l httpLogger) Printf(format string, args ...any) {
-	if e := l.log.Debug(); e.Enabled() {
-		e.Str("detail", fmt.Sprintf(format, args...)).Msg("http connection")
+	e := l.log.Debug()
+	if !e.Enabled() {
+		return
 	}
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			// It quotes what it could not read, which may be a header with a token.
+			args[i], _, _ = strings.Cut(err.Error(), `"`)
+		}
+	}
+	e.Str("detail", fmt.Sprintf(format, args...)).Msg("http connection")
 }

@@ -110,9 +110,12 @@ func (r *request) sumWork(t timeRange, named func(*broker.QueueTraffic) bool, la
 // waited for.
 func (r *request) activeQueues(w *walk) map[uuid.UUID]bool {
 	active := map[uuid.UUID]bool{}
-	minutes, _ := r.server.minutes.show(r.server.opts.Now(), w.traffic, &w.stats)
-	for i := range minutes {
-		active[minutes[i].ID] = true
+	now := r.server.opts.Now()
+	var minute queueMinute
+	for i := range w.traffic {
+		if r.server.minutes.newestOf(&w.traffic[i], now, &minute) {
+			active[w.traffic[i].ID] = true
+		}
 	}
 	for had := range w.had(&w.running) {
 		active[had.ID] = true

@@ -48,7 +48,7 @@ docs/configuration.md lists every variable.`,
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal kills, also during recovery
 			tuneRuntime()
-			return serve(ctx, c, cmd.ErrOrStderr())
+			return lastLine(c, cmd.ErrOrStderr(), serve(ctx, c, cmd.ErrOrStderr()))
 		},
 	}
 	config.AddFlags(cmd.Flags())
@@ -102,8 +102,10 @@ func collectLate(limit int64) (end func()) {
 // is answered 503 instead of refused. It stops in the order of what depends on what:
 // long polls, requests, broker, files.
 func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
-	logger := newLogger(c, logTo)
-	stopAuth, err := secure(c, &logger)
+	logs := newLogs(c, logTo)
+	logger := logs.of("serve")
+	authLogger := logs.of("auth")
+	stopAuth, err := secure(c, &authLogger)
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	limitConns(c, &logger)
 	limitHosts(c, ln.Addr())
 	limitHeap(c, &logger)
-	c.Server.Logger = logger
+	c.Server.Logger, c.Server.LoggerOf, c.Server.RequestLogs = logs.of("server"), logs.of, logs.ofRequests()
 	c.Server.Version = buildVersion()
 	c.Server.MetricsDir, c.Server.TraceDir = filepath.Join(c.DataDir, fsck.MetricsName), filepath.Join(c.DataDir, fsck.TracesName)
 	if c.Server.Config, err = json.Marshal(effective(c)); err != nil {
@@ -132,7 +134,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	}
 	defer stopPprof()
 
-	c.Broker.Dir, c.Broker.Logger = c.DataDir, logger
+	c.Broker.Dir, c.Broker.Logger, c.Broker.LoggerOf = c.DataDir, logs.of("broker"), logs.of
 	collectNormally := collectLate(memoryLimit(os.ReadFile))
 	b, err := broker.Open(c.Broker)
 	collectNormally()
@@ -162,15 +164,6 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	err = errors.Join(err, b.Close())
 	logger.Info().Err(err).Msg("stopped")
 	return err
-}
-
-func newLogger(c *config.Config, logTo io.Writer) zerolog.Logger {
-	w := logTo
-	zerolog.TimeFieldFormat = time.RFC3339Nano
-	if !c.LogJSON {
-		w = zerolog.ConsoleWriter{Out: logTo, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !terminal(logTo)}
-	}
-	return zerolog.New(w).Level(c.LogLevel).With().Timestamp().Logger()
 }
 
 // servePprof serves profiles on a listener of their own, away from clients.

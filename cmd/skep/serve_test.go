@@ -60,6 +60,17 @@ func TestG903NoStart(t *testing.T) {
 		if status != 1 || !strings.HasPrefix(last, "skep: ") || !strings.Contains(last, row.want) {
 			t.Errorf("%s: got %d, %q", name, status, last)
 		}
+		diag.Reset()
+		t.Setenv("QUEEN_LOG_JSON", "true")
+		t.Setenv("LOG_LEVEL", "off") // that line comes all the same
+		status = run(t.Context(), []string{"serve", "--listen", row.listen, "--data-dir", row.dir}, nil, io.Discard, &diag)
+		t.Setenv("QUEEN_LOG_JSON", "")
+		t.Setenv("LOG_LEVEL", "")
+		var fields map[string]string
+		if err := json.Unmarshal(diag.Bytes(), &fields); err != nil || status != 1 || fields["level"] != "fatal" ||
+			!strings.Contains("skep: "+fields["error"], row.want) {
+			t.Errorf("%s, as JSON: got %d, %s", name, status, &diag)
+		}
 	}
 }
 

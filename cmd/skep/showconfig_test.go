@@ -97,6 +97,11 @@ func TestG903Boot(t *testing.T) {
 			t.Errorf("%s: got %v want %s", v.Name, got, v.Value)
 		}
 	}
+	for _, field := range []string{"segment_files", "replayed_bytes", "cut_bytes", "total", "path"} {
+		if _, ok := lines["data directory recovered"][field]; !ok {
+			t.Errorf("%s is not told: %v", field, lines["data directory recovered"])
+		}
+	}
 	for message, want := range map[string]string{
 		"configuration": "info", "variables of other brokers have no effect": "info", "unknown variables have no effect": "warn",
 		c.Remarks.Warnings[0]: "warn",

@@ -51,6 +51,7 @@ type Index struct {
 	spanMs   atomic.Int64 // the longest time a bucket covers
 
 	otherBytes atomic.Int64 // of append files and of files set aside
+	failures   atomic.Int64 // see Stats
 
 	shards [numShards]shard
 	layout atomic.Pointer[layout] // replaced, never changed
@@ -287,12 +288,13 @@ type Stats struct {
 	DiskBytes      int64 // of all files but the seed
 	Buckets        int   // in memory and spilled; merged ones count once
 	SpilledBuckets int
+	Failures       int64 // of what is tried again: spilling, merging, setting a damaged file aside
 }
 
 // Stats returns the counters.
 func (x *Index) Stats() Stats {
 	entries, memory := x.activeSize()
-	st := Stats{Entries: entries, MemoryBytes: memory, Buckets: 1}
+	st := Stats{Entries: entries, MemoryBytes: memory, Buckets: 1, Failures: x.failures.Load()}
 	l := x.layout.Load()
 	for _, b := range l.sealed {
 		st.Entries += b.entries

@@ -84,12 +84,18 @@ func (x *Index) maintainLocked() {
 	}
 	x.setDamagedAside()
 	if err := x.shrinkMemory(); err != nil {
-		x.logger.Warn().Err(err).Msg("spilling dedup entries put off")
+		x.putOff(err, "spilling dedup entries put off")
 		return
 	}
 	if err := x.mergeSpilled(); err != nil {
-		x.logger.Warn().Err(err).Msg("merging dedup files put off")
+		x.putOff(err, "merging dedup files put off")
 	}
+}
+
+// putOff counts what has failed and will be tried again, and says so.
+func (x *Index) putOff(err error, what string) {
+	x.failures.Add(1)
+	x.logger.Warn().Err(err).Msg(what)
 }
 
 func (b *sealedBucket) buildFilter() *filter {
@@ -180,7 +186,7 @@ func (x *Index) setDamagedAside() {
 			continue
 		}
 		if err := x.options.FS.Rename(f.path, f.path+damagedSuffix); err != nil {
-			x.logger.Warn().Err(err).Msg("setting a damaged dedup file aside put off")
+			x.putOff(err, "setting a damaged dedup file aside put off")
 			continue
 		}
 		f.setAside = true

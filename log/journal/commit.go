@@ -94,6 +94,7 @@ func (j *Journal) write(g *group, sync bool, lastWarn *time.Time) error {
 	if err := j.Err(); err != nil {
 		return err
 	}
+	began := time.Now()
 	if g.frames > 0 {
 		if err := j.writeBuffers(g); err != nil {
 			return fmt.Errorf("write: %w", err)
@@ -103,10 +104,13 @@ func (j *Journal) write(g *group, sync bool, lastWarn *time.Time) error {
 	} else if j.o.Sync == SyncGroup {
 		return nil // an empty Flush: everything before it is synced
 	}
-	if !sync {
-		return nil
+	if sync {
+		if err := j.sync(lastWarn); err != nil {
+			return err
+		}
 	}
-	return j.sync(lastWarn)
+	j.stats.committed(g, time.Since(began))
+	return nil
 }
 
 func (j *Journal) writeBuffers(g *group) error {

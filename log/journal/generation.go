@@ -96,6 +96,7 @@ func (j *Journal) firstUnsealed(found []uint64) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("open journal generation %d: %w", found[i], err)
 		}
+		j.cut += r.CutBytes
 		if err := l.Close(); err != nil {
 			return 0, fmt.Errorf("close journal generation %d: %w", found[i], err)
 		}
@@ -116,7 +117,9 @@ func (j *Journal) replayOne(n uint64, cut bool, fn func(uint64, []byte) error) e
 	var err error
 	if cut {
 		var l *wal.Log
-		if l, _, err = wal.Open(j.walOptions(n), each); err == nil {
+		var r wal.Recovery
+		if l, r, err = wal.Open(j.walOptions(n), each); err == nil {
+			j.cut += r.CutBytes
 			err = l.Close() // Open has synced what it recovered
 		}
 	} else {

@@ -92,6 +92,7 @@ type Journal struct {
 	refusal error            // see Refuse
 
 	stats counters
+	cut   int64 // bytes, of torn tails, by Open
 }
 
 // group is the frames that one sync will make durable. Its buffers are an entry each:
@@ -102,6 +103,7 @@ type group struct {
 	wanted  bool     // someone waits; guarded by Journal.mu, as is barrier
 	barrier bool     // sync whatever the mode: a Flush waits
 	frames  int
+	ops     [Ops]int32 // of these frames
 	doneC   chan struct{}
 	err     error // set before doneC closes
 }
@@ -163,6 +165,11 @@ func Open(o Options, replay func(generation uint64, frames []byte) error) (*Jour
 // ticket. stored is to be read only. With lazy nobody will wait: the frames ride along
 // with the next group, or are committed within 50 ms.
 func (j *Journal) Append(frames []byte, lazy bool) (stored []byte, t Ticket) {
+	return j.AppendFor(OpOther, frames, lazy)
+}
+
+// AppendFor is Append, counted for op.
+func (j *Journal) AppendFor(op Op, frames []byte, lazy bool) (stored []byte, t Ticket) {
 	j.mu.Lock()
 	if j.err != nil || j.closing {
 		t = j.refused()
@@ -175,6 +182,7 @@ func (j *Journal) Append(frames []byte, lazy bool) (stored []byte, t Ticket) {
 	g.buf = append(g.buf, frames...)
 	stored = g.buf[start:len(g.buf):len(g.buf)]
 	g.frames++
+	g.ops[op]++
 	wake := j.wakeC
 	if lazy {
 		wake = j.lazyC
@@ -315,6 +323,7 @@ func (j *Journal) reserve(g *group, n int) {
 type counters struct {
 	groups, frames, syncs, syncNs, bytes, slow atomic.Int64
 	took                                       [len(SyncBounds) + 1]atomic.Int64
+	ops                                        [Ops]opCounters
 }
 
 // SyncBounds divide syncs by how long they took.
@@ -329,6 +338,14 @@ var SyncBounds = [...]time.Duration{
 // SyncCounts are syncs, by the first of SyncBounds that they did not exceed; the last are
 // those beyond all.
 type SyncCounts [len(SyncBounds) + 1]int64
+
+// Minus returns what has come since earlier.
+func (c *SyncCounts) Minus(earlier *SyncCounts) (d SyncCounts) {
+	for i := range c {
+		d[i] = c[i] - earlier[i]
+	}
+	return d
+}
 
 func (c *counters) synced(took time.Duration) {
 	c.syncs.Add(1)
@@ -371,8 +388,10 @@ type Stats struct {
 	SyncTime time.Duration // spent in them
 	Slow     int64         // syncs of a second or more
 	Took     SyncCounts
+	Ops      [Ops]OpStats
 	Bytes    int64 // written, envelopes included
 	Unfiled  int64 // bytes that no checkpoint has filed yet
+	Cut      int64 // bytes of torn tails that Open has cut
 }
 
 // Stats returns the counters.
@@ -380,10 +399,13 @@ func (j *Journal) Stats() Stats {
 	st := Stats{
 		Groups: j.stats.groups.Load(), Frames: j.stats.frames.Load(),
 		Syncs: j.stats.syncs.Load(), SyncTime: time.Duration(j.stats.syncNs.Load()),
-		Slow: j.stats.slow.Load(), Bytes: j.stats.bytes.Load(), Unfiled: j.Unfiled(),
+		Slow: j.stats.slow.Load(), Bytes: j.stats.bytes.Load(), Unfiled: j.Unfiled(), Cut: j.cut,
 	}
 	for i := range st.Took {
 		st.Took[i] = j.stats.took[i].Load()
+	}
+	for op := range st.Ops {
+		st.Ops[op] = j.stats.ops[op].load()
 	}
 	return st
 }

@@ -416,6 +416,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 // Rotate makes the next directory while the committer still writes: a power cut then
 // leaves a torn generation that is not the newest.
 func TestCrashDuringRotate(t *testing.T) {
+	cuts := 0
 	for seed := range uint64(50) {
 		fsys := faultfs.New()
 		j, _ := mustOpen(t, fsys, func(o *Options) { o.Sync = SyncNever })
@@ -436,10 +437,18 @@ func TestCrashDuringRotate(t *testing.T) {
 		if len(got) == 0 || got[0].frames != "durable" || len(got) > 2 {
 			t.Fatalf("seed %d: recovered %d entries", seed, len(got))
 		}
+		if cut := next.Stats().Cut; cut > 0 {
+			if cuts++; len(got) == 2 || cut > 21_000 {
+				t.Errorf("seed %d: %d bytes cut, %d entries recovered", seed, cut, len(got))
+			}
+		}
 		appendWait(t, next, "after")
 		if _, again := mustOpen(t, crashed.CrashStrict(), nil); len(again) != len(got)+1 {
 			t.Fatalf("seed %d: %d entries after the next crash, want %d", seed, len(again), len(got)+1)
 		}
+	}
+	if cuts == 0 {
+		t.Error("no cut is told of")
 	}
 }
 
@@ -580,5 +589,35 @@ func BenchmarkAppend(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
+	}
+}
+
+// A commit counts once for each operation that it serves, and its appends one by one.
+func TestOps(t *testing.T) {
+	for _, mode := range []SyncMode{SyncGroup, SyncNever} {
+		together := make(chan struct{})
+		j, _ := mustOpen(t, faultfs.New(), func(o *Options) { o.Sync, o.Gather = mode, func() { <-together } })
+		j.AppendFor(OpPush, []byte("a"), false)
+		j.AppendFor(OpPush, []byte("b"), false)
+		_, ticket := j.AppendFor(OpAck, []byte("c"), false)
+		close(together)
+		if err := ticket.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		appendWait(t, j, "d")
+		if _, ticket = j.AppendFor(OpAck, []byte("e"), false); ticket.Wait() != nil {
+			t.Fatal(j.Err())
+		}
+		st := j.Stats()
+		for op, want := range [Ops][2]int64{OpOther: {1, 1}, OpPush: {1, 2}, OpAck: {2, 2}} {
+			o := &st.Ops[op]
+			var took int64
+			for _, n := range o.Took {
+				took += n
+			}
+			if o.Groups != want[0] || o.Frames != want[1] || took != o.Groups {
+				t.Errorf("mode %v, operation %d: %d commits, %d of them timed, with %d appends, want %v", mode, op, o.Groups, took, o.Frames, want)
+			}
+		}
 	}
 }

@@ -210,6 +210,40 @@ func TestG113GroupLag(t *testing.T) {
 	w.wantMetrics(map[string]float64{"queen_groups": 2, `queen_group_lag_messages{group="near",queue="q"}`: -1})
 }
 
+// G-113: however many queues there are, those with most have lines of their own, and what the
+// others have is in no line that is lost.
+func TestG113QueuesWithMost(t *testing.T) {
+	w := open(t, func(w *world) { w.server.MetricsQueues = 1 })
+	for _, q := range []string{"a", "b", "c"} {
+		w.configure(q, `{"retryLimit":0}`)
+		w.queued(numbered(q, "p", "m", map[string]int{"a": 2, "b": 5, "c": 3}[q])...)
+	}
+	for range 2 {
+		w.buried(w.ack("", w.pop("c", "batch=1").Messages[0].as("failed")))
+	}
+	w.buried(w.ack("", w.pop("a", "batch=1").Messages[0].as("failed")))
+	var polls sync.WaitGroup
+	for _, q := range []string{"x", "x", "y"} {
+		polls.Go(func() { w.pop(q, "wait=true", "timeout=60000") })
+	}
+	w.parked(3)
+	await(t, "the polls in the metrics", func() bool { return w.scrape()[`queen_parked_long_polls{queue="x"}`] == 2 })
+	for _, ended := range []bool{false, true} {
+		w.wantMetrics(map[string]float64{
+			`queen_parked_long_polls{queue="x"}`: 2, `queen_parked_long_polls{queue="y"}`: -1, `queen_parked_long_polls{queue=""}`: 1,
+			`queen_dlq_depth{scope="cluster"}`: 3, `queen_dlq_depth_by_queue{queue="c"}`: 2, `queen_dlq_depth_by_queue{queue="a"}`: -1,
+			`queen_queue_push_messages_per_minute{queue="a"}`: -1,
+			`queen_queue_push_messages_per_minute{queue="b"}`: -1,
+			`queen_queue_push_messages_per_minute{queue="c"}`: 3, // with its pops and acks the busiest
+		})
+		if !ended {
+			w.rolled()
+		}
+	}
+	w.running.broker.StopWaiting()
+	polls.Wait()
+}
+
 // Totals go on after a stop, and after a kill but for the minute that ran. What is damaged or
 // missing of them stops nothing.
 func TestG151TotalsOutliveTheProcess(t *testing.T) {
@@ -217,13 +251,14 @@ func TestG151TotalsOutliveTheProcess(t *testing.T) {
 	w.configure("q", `{"retryLimit":0}`)
 	w.queued(numbered("q", "p", "m", 3)...)
 	w.buried(w.ack("", w.pop("q", "batch=1").Messages[0].as("failed")))
+	storeErrors := 0.0
 	want := func(pushed, failed float64) {
 		t.Helper()
 		w.wantMetrics(map[string]float64{
 			`queen_cluster_push_messages_total{scope="cluster"}`:       pushed,
 			`queen_cluster_ack_total{result="failed",scope="cluster"}`: failed,
 			`queen_cluster_dlq_total{scope="cluster"}`:                 failed,
-			`queen_cluster_db_errors_total{scope="cluster"}`:           0,
+			`queen_cluster_db_errors_total{scope="cluster"}`:           storeErrors,
 		})
 	}
 	want(3, 1)
@@ -246,5 +281,6 @@ func TestG151TotalsOutliveTheProcess(t *testing.T) {
 	want(0, 0)
 	w.queued(msg("q", "p", "on"))
 	w.rolled()
+	storeErrors = 1 // the minute that could not be kept
 	want(1, 0)
 }

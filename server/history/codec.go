@@ -49,7 +49,7 @@ type Minute struct {
 //	        and the values of Process, stand behind their number: later versions have more.
 //	        Texts stand behind their length in bytes, ids are 16 bytes.
 //
-// Integers are little-endian. testdata/minute.golden pins the bytes.
+// Integers are little-endian. testdata pins the bytes.
 const (
 	frameHeader = 8
 	version     = 1

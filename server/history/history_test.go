@@ -33,10 +33,17 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil || n != len(b) || !reflect.DeepEqual(&got, want) {
 		t.Fatalf("%d of %d bytes, %v: %+v, want %+v", n, len(b), err, got, want)
 	}
-	path := filepath.Join("testdata", "minute.golden")
+	path := filepath.Join("testdata", "counters19.golden")
 	golden, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(golden, b) {
 		t.Errorf("%s differs, %v: files that exist could not be read", path, err)
+	}
+	golden, err = os.ReadFile(filepath.Join("testdata", "minute.golden")) // of 18 counters
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, n, err = DecodeMinute(golden); err != nil || n != len(golden) || !reflect.DeepEqual(&got, want) {
+		t.Errorf("of fewer counters: %d of %d bytes, %v: %+v, want %+v", n, len(golden), err, got, want)
 	}
 }
 

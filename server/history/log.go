@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -40,6 +41,8 @@ type Log struct {
 	firstMs int64    // the time in its name
 	size    int64
 	warned  bool // of the failure that lasts
+
+	failures atomic.Int64
 }
 
 // New returns a log. It reads nothing.
@@ -208,11 +211,17 @@ func (l *Log) Append(m *Minute) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.append(m)
+	if err != nil {
+		l.failures.Add(1)
+	}
 	if err != nil && !l.warned {
 		l.o.Logger.Warn().Err(err).Str("path", l.o.Dir).Msg("a minute of the metrics is not kept")
 	}
 	l.warned = err != nil
 }
+
+// Failures returns how many minutes were not kept.
+func (l *Log) Failures() int64 { return l.failures.Load() }
 
 func (l *Log) append(m *Minute) error {
 	if l.file == nil || m.StartMs >= l.firstMs+fileMs || m.StartMs < l.firstMs {

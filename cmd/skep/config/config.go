@@ -18,10 +18,12 @@ type Config struct {
 	Listen   string // HOST:PORT
 	Pprof    string // HOST:PORT; "" for none
 	LogLevel zerolog.Level
-	LogJSON  bool
-	Fsync    string // as it was given
-	Broker   broker.Options
-	Server   server.Options
+	// LogTargets have levels of their own; see Targets.
+	LogTargets map[string]zerolog.Level
+	LogJSON    bool
+	Fsync      string // as it was given
+	Broker     broker.Options
+	Server     server.Options
 
 	AuthEnabled     bool
 	Auth            auth.Options // but for Logger
@@ -32,6 +34,8 @@ type Config struct {
 	// table.
 	Values  []Value
 	Remarks Remarks
+
+	unknownTargets []string
 }
 
 // Value is what is in force for a setting.
@@ -83,6 +87,7 @@ func load(table []setting, flags *pflag.FlagSet, environ []string) (*Config, err
 			return nil, err
 		}
 	}
+	c.remarkTargets()
 	return c, nil
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/server"
@@ -69,6 +67,8 @@ func mainSettings() []setting {
 			kind: number("bytes", 1<<20, 1<<40, func(c *Config, n int64) { c.Server.AnswerBytes = n })},
 		{name: "SKEP_METRICS_MAX_GROUPS", value: size(server.DefaultMetricsGroups), meaning: "consumer groups whose lag is in the [metrics](http-api.md#metrics), those furthest behind",
 			kind: number("", 1, 1_000_000, func(c *Config, n int64) { c.Server.MetricsGroups = int(n) })},
+		{name: "SKEP_METRICS_MAX_QUEUES", value: size(server.DefaultMetricsQueues), meaning: "queues that have numbers of their own in the metrics, those with most traffic in their newest minute",
+			kind: number("", 1, 1_000_000, func(c *Config, n int64) { c.Server.MetricsQueues = int(n) })},
 		{name: "METRICS_RETENTION_DAYS", value: size(server.DefaultMetricsRetention / day), meaning: "how long the records of what went through are kept, one a minute",
 			kind: number("days", 1, 36_500, func(c *Config, n int64) { c.Server.MetricsRetention = time.Duration(n) * day })},
 		{name: "TRACE_RETENTION_DAYS", value: "0", meaning: "how long [traces](http-api.md#traces) are kept; 0 is for ever",
@@ -83,8 +83,12 @@ func mainSettings() []setting {
 			kind: oneOf([]string{"all", "new"}, func(c *Config, v string) { c.Server.DefaultSubscriptionMode = v })},
 		{name: "QUEEN_LOG_JSON", value: "false", meaning: "log lines as JSON instead of text",
 			kind: boolean(func(c *Config, v bool) { c.LogJSON = v })},
-		{name: "RUST_LOG", alias: "LOG_LEVEL", value: "info", meaning: "least level that is logged. Parts with an equals sign, as in `info,queen=debug`, are passed over",
-			kind: kind{"", "`trace`, `debug`, `info`, `warn`, `error`, `fatal`, `panic`, `off`", (*Config).setLogLevel}},
+		{name: "QUEEN_LOG_RATES_MS", value: size(10 * time.Second / time.Millisecond), meaning: "pause between two [lines](operations.md#what-goes-through) of log that tell what goes through and what there is; 0 for none",
+			kind: milliseconds(0, 86_400_000, func(c *Config, d time.Duration) { c.Server.LogRatesEvery = d })},
+		{name: "QUEEN_LOG_TOPN_QUEUES", value: "10", meaning: "queues that these lines name, the busiest; 0 for none",
+			kind: number("", 0, 1000, func(c *Config, n int64) { c.Server.LogTopQueues = int(n) })},
+		{name: "RUST_LOG", alias: "LOG_LEVEL", value: "info", meaning: "least level that is logged, also of one [target](operations.md#levels), as in `info,pop=debug`",
+			kind: kind{"", "`trace`, `debug`, `info`, `warn`, `error`, `fatal`, `panic`, `off`; with commas `target=level`", (*Config).setLogLevel}},
 		{name: "SKEP_PPROF", flag: "pprof", absent: "none", meaning: "HOST:PORT of a second listener for profiles, `/debug/pprof/`",
 			kind: words("HOST:PORT", func(c *Config, v string) error {
 				c.Pprof = v
@@ -148,23 +152,4 @@ func (c *Config) setFsync(v string) error {
 	}
 	c.Fsync = v
 	return nil
-}
-
-// setLogLevel reads the level; filters for parts of the program are passed over.
-func (c *Config) setLogLevel(v string) (string, error) {
-	for _, part := range strings.Split(v, ",") {
-		part = strings.ToLower(strings.TrimSpace(part))
-		if part == "" || strings.Contains(part, "=") {
-			continue
-		}
-		if part == "off" {
-			part = zerolog.Disabled.String()
-		}
-		level, err := zerolog.ParseLevel(part)
-		if err != nil {
-			return "", errors.New("not a log level")
-		}
-		c.LogLevel = level
-	}
-	return c.LogLevel.String(), nil
 }
