@@ -199,6 +199,7 @@ func (tx *transaction) count(x *Transaction, r *TransactionResult) {
 
 // QueueTraffic is what went through a queue since Open, and what there is now.
 type QueueTraffic struct {
+	Tenant          Tenant
 	ID              uuid.UUID
 	Name            string
 	Namespace, Task string
@@ -214,7 +215,7 @@ type QueueTraffic struct {
 // partition. With roll MaxLagMs begins anew.
 func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 	for _, q := range b.allQueues() {
-		if (queueKey{q.tenant, q.name}) == spoolKey {
+		if q.isSpool() {
 			continue
 		}
 		o := q.options.Load()
@@ -222,7 +223,7 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 		partitions := len(q.byName)
 		q.mu.RUnlock()
 		t := QueueTraffic{
-			ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
+			Tenant: q.tenant, ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
 			DeadLetters: q.dead.count(), Parked: q.traffic.parked.Load(), Damaged: b.damages.in(q), Traffic: q.traffic.load(),
 		}
 		if roll {
