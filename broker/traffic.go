@@ -199,8 +199,8 @@ func (tx *transaction) count(x *Transaction, r *TransactionResult) {
 
 // QueueTraffic is what went through a queue since Open, and what there is now.
 type QueueTraffic struct {
-	Tenant          Tenant
 	ID              uuid.UUID
+	Tenant          Tenant
 	Name            string
 	Namespace, Task string
 	Partitions      int
@@ -223,7 +223,7 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 		partitions := len(q.byName)
 		q.mu.RUnlock()
 		t := QueueTraffic{
-			Tenant: q.tenant, ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
+			ID: q.id, Tenant: q.tenant, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
 			DeadLetters: q.dead.count(), Parked: q.traffic.parked.Load(), Damaged: b.damages.in(q), Traffic: q.traffic.load(),
 		}
 		if roll {
