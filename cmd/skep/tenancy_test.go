@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,5 +38,44 @@ func TestG833Warning(t *testing.T) {
 		if got := strings.Contains(out.String(), "QUEEN_TENANCY_HEADER"); got != tt.warnsOfNames {
 			t.Errorf("%+v: %s", tt, &out)
 		}
+	}
+}
+
+// G-831: the tenant is that of the flag, or else of the environment, or none.
+func TestG831Flag(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env, flag string
+		want      []string
+	}{
+		"neither":             {"", "", nil},
+		"flag":                {"", "a", []string{"a"}},
+		"environment":         {"b", "", []string{"b"}},
+		"flag over the other": {"b", "a", []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("SKEP_TENANT", tt.env)
+			broker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Values("x-queen-tenant"); !slices.Equal(got, tt.want) {
+					t.Errorf("%s: tenants %q, want %q", r.URL.Path, got, tt.want)
+				}
+				if r.Method == "GET" {
+					w.WriteHeader(http.StatusNoContent)
+					return
+				}
+				w.WriteHeader(http.StatusCreated)
+				_, _ = io.WriteString(w, `[{"index":0,"message_id":"m","transaction_id":"t","queueName":"q","status":"queued"}]`)
+			}))
+			defer broker.Close()
+			for _, args := range [][]string{{"push"}, {"consume", "--until-empty"}} {
+				args = append(args, "--url", broker.URL, "--queue", "q", "--retries", "0")
+				if tt.flag != "" {
+					args = append(args, "--tenant", tt.flag)
+				}
+				var stderr bytes.Buffer
+				if status := run(t.Context(), args, strings.NewReader("1\n"), io.Discard, &stderr); status != 0 {
+					t.Errorf("%v: status %d: %s", args, status, &stderr)
+				}
+			}
+		})
 	}
 }

@@ -34,7 +34,7 @@ var prefixes = []string{"SKEP_", "QUEEN_", "JWT_"}
 
 // elsewhere are names of other commands of skep, and of what skep consume runs.
 var elsewhere = []string{
-	"SKEP_URL", "SKEP_TOKEN", "SKEP_QUEUE", "SKEP_GROUP", "SKEP_PARTITION", "SKEP_PARTITION_ID",
+	"SKEP_URL", "SKEP_TOKEN", "SKEP_TENANT", "SKEP_QUEUE", "SKEP_GROUP", "SKEP_PARTITION", "SKEP_PARTITION_ID",
 	"SKEP_MESSAGE_ID", "SKEP_TRANSACTION_ID", "SKEP_CREATED_AT", "SKEP_ATTEMPT",
 }
 
