@@ -175,19 +175,22 @@ func TestG160Tenants(t *testing.T) {
 		v := w.as(tenant)
 		v.queued(numbered("q", "p", "m", 300*(i+1))...)
 		v.ackAll("", v.pop("q", fmt.Sprint("batch=", 30*(i+1))))
+		for n := range i {
+			v.configure(fmt.Sprint("empty", n), "{}")
+		}
 	}
 	w.rolled()
 	want := func(rates ...string) {
 		t.Helper()
 		for i, tenant := range everyTenant {
-			stored, done, queues := 300*(i+1), 30*(i+1), 1
+			stored, done, lag, queues := 300*(i+1), 30*(i+1), 270*(i+1), 1+i
 			if tenant == "" {
 				stored, done = 3000, 300
 			}
 			body := string(w.as(tenant).get("/api/v1/resources/overview"))
 			for _, part := range []string{
 				fmt.Sprintf(`{"queues":%d,`, queues), fmt.Sprintf(`"messages":{"total":%d,`, stored), fmt.Sprintf(`"completed":%d,`, done),
-				`"ingestedPerSecond":` + rates[i] + ",",
+				fmt.Sprintf(`"offset":{"avg":%d,`, lag), `"ingestedPerSecond":` + rates[i] + ",",
 			} {
 				if !strings.Contains(body, part) {
 					t.Errorf("tenant %q: no %s in %s", tenant, part, body)
