@@ -223,6 +223,7 @@ func (tx *transaction) count(x *Transaction, r *TransactionResult) {
 // QueueTraffic is what went through a queue since Open, and what there is now.
 type QueueTraffic struct {
 	ID              uuid.UUID
+	Tenant          Tenant
 	Name            string
 	Namespace, Task string
 	Partitions      int
@@ -245,7 +246,7 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 func (b *Broker) EachTraffic(roll bool, look func(*QueueTraffic)) {
 	var shown QueueTraffic
 	for _, q := range b.allQueues() {
-		if (queueKey{q.tenant, q.name}) == spoolKey {
+		if q.isSpool() {
 			continue
 		}
 		o := q.options.Load()
@@ -253,7 +254,7 @@ func (b *Broker) EachTraffic(roll bool, look func(*QueueTraffic)) {
 		partitions := len(q.byName)
 		q.mu.RUnlock()
 		t := QueueTraffic{
-			ID: q.id, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
+			ID: q.id, Tenant: q.tenant, Name: q.name, Namespace: o.Namespace, Task: o.Task, Partitions: partitions,
 			DeadLetters: q.dead.count(), Parked: q.traffic.parked.Load(), Damaged: b.damages.in(q), Traffic: q.traffic.load(),
 		}
 		if roll {
