@@ -111,7 +111,7 @@ func (w *walk) throughput(narrowed bool) map[int64]*point {
 	points := map[int64]*point{}
 	for m := range w.minutes() {
 		p := entry(points, w.bucket(m.StartMs))
-		p.process.add(m)
+		p.add(m)
 		p.all.Add(&m.Traffic)
 		if narrowed {
 			for had := range w.had(m) {
