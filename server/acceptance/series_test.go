@@ -145,6 +145,10 @@ func TestG121StatusOfTraffic(t *testing.T) {
 		"map[affectedPartitions:1 topErrors:[] totalMessages:1] map[ackFailed:1 dbErrors:0 dlqMessages:1]" {
 		t.Errorf("leases, dead letters, errors: %s", got)
 	}
+	w.clock.advance(10 * time.Minute)
+	if s := w.status(""); fmt.Sprint(s.Leases) != "map[active:0 partitionsWithLeases:0 totalAcked:0 totalBatchSize:0]" {
+		t.Errorf("leases that have expired: %v", s.Leases)
+	}
 	for query, want := range map[string]string{"?queue=q": "0 2 5 1 [{q 2 3}]", "?namespace=n": "0 2 5 1 [{q 2 3}]", "?task=t&namespace=n": "0 2 5 1 [{q 2 3}]",
 		"?queue=other": "0 0 1 1 [{other 1 0}]", "?queue=empty": "0 0 0 1 []", "?queue=q&task=u": "0 0 0 1 []"} {
 		s := w.status(query)

@@ -109,6 +109,15 @@ func TestFold(t *testing.T) {
 	if err != nil || len(names) != 3 {
 		t.Errorf("files left: %v %v", names, err)
 	}
+	// Who has listed files before they were folded still finds them.
+	var failed error
+	records := 0
+	for range l.walk(file{}, &failed) {
+		records++
+	}
+	if failed != nil || records != 4 {
+		t.Errorf("by its old name a file has %d records, %v", records, failed)
+	}
 	if got := []int64{l.Grain(0, dayMs), l.Grain(3*dayMs, 9*dayMs), l.Grain(-dayMs, 0)}; !slices.Equal(got, []int64{6 * hourMs, 0, 0}) {
 		t.Errorf("grains %v", got)
 	}
