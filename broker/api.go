@@ -232,6 +232,27 @@ type QueueInfo struct {
 	Processing    int64 // leased
 	DeadLetters   int64
 	Damaged       int // partitions out of service
+
+	// Of Queue and Queues alone.
+	Consumed             int64 // messages that acknowledgements have passed, all groups'
+	Leases               LeaseCounts
+	DeadLetterPartitions int // partitions with dead letters
+}
+
+// LeaseCounts say what is leased.
+type LeaseCounts struct {
+	Leases     int64 // live ones, one for each group and partition
+	Partitions int64 // with a live lease
+	Messages   int64 // handed out under them
+	Acked      int64 // and acknowledged since
+}
+
+// Add adds other to l.
+func (l *LeaseCounts) Add(other *LeaseCounts) {
+	l.Leases += other.Leases
+	l.Partitions += other.Partitions
+	l.Messages += other.Messages
+	l.Acked += other.Acked
 }
 
 // PartitionInfo describes one partition of a queue.

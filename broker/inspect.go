@@ -36,6 +36,11 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 	info = q.identity()
 	info.DeadLetters, info.Damaged = q.dead.count(), b.damages.in(q)
 	letters := q.dead.counts()
+	for _, n := range letters {
+		if n > 0 {
+			info.DeadLetterPartitions++
+		}
+	}
 	info.Segments = b.store.QueueSegments(q.number)
 	now := b.clock.mono()
 	groups := *q.groupList.Load()
@@ -49,7 +54,7 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 			p.mu.Unlock()
 			continue // its first push is on the way, or failed
 		}
-		pi := p.inspectLocked(groups, now)
+		pi, leases := p.inspectLocked(groups, now)
 		info.RetainedBytes += p.filedBytes + p.tailBytesLocked()
 		damaged := p.damaged
 		p.mu.Unlock()
@@ -57,6 +62,8 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 		info.Total += pi.Total
 		info.Pending += pi.Pending
 		info.Processing += pi.Processing
+		info.Consumed += pi.Consumed
+		info.Leases.Add(&leases)
 		if detail {
 			pi.ID = partitionID(b.directory, p.number)
 			pi.DeadLetters = letters[p.number]
@@ -71,7 +78,8 @@ func (b *Broker) inspect(q *queue, detail bool) (info QueueInfo, partitions []Pa
 
 // inspectLocked counts what the slowest group still has to do. Total is pending plus
 // processing plus what every group has completed.
-func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
+func (p *partition) inspectLocked(groups []*group, now int64) (PartitionInfo, LeaseCounts) {
+	var leases LeaseCounts
 	pi := PartitionInfo{Name: p.name, CreatedAtMs: p.createdMs, Total: p.hwm - p.start, Start: p.start, End: p.hwm}
 	if pi.Total > 0 {
 		pi.OldestMs, pi.NewestMs = p.startMs, p.lastMs
@@ -83,6 +91,7 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 			worst = max(worst, lag)
 			leased += out
 			pi.noteCursor(c)
+			leases.noteCursor(c, now)
 		}
 	}
 	if worst < 0 {
@@ -90,7 +99,16 @@ func (p *partition) inspectLocked(groups []*group, now int64) PartitionInfo {
 	}
 	pi.Processing = min(leased, worst)
 	pi.Pending = worst - pi.Processing
-	return pi
+	return pi, leases
+}
+
+// noteCursor adds the live lease of a cursor of the partition; nil: nothing yet.
+func (l *LeaseCounts) noteCursor(c *cursor, now int64) {
+	if c != nil && c.live(now) {
+		l.Leases, l.Partitions = l.Leases+1, 1
+		l.Messages += c.lease.end - c.lease.from + 1
+		l.Acked += max(c.committed-c.lease.from+1, 0)
+	}
 }
 
 // noteCursor adds what a cursor has done; nil: nothing yet.

@@ -91,6 +91,8 @@ var levels = map[string][]string{
 	"public": {"GET /health", "HEAD /health", "GET /metrics", "HEAD /metrics", "GET /metrics/prometheus", "HEAD /metrics/prometheus"},
 	"read-only": {
 		"GET /status", "GET /api/v1/status/buffers", "GET /api/v1/status/queues", "GET /api/v1/status/queues/:queue",
+		"GET /api/v1/status", "GET /api/v1/status/analytics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops",
+		"GET /api/v1/analytics/queue-parked-replicas", "GET /api/v1/analytics/retention",
 		"GET /api/v1/resources/overview", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/resources/partitions",
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/queues/:queue", "GET /api/v1/resources/queues/:queue/depth",
 		"GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/lagging", "GET /api/v1/consumer-groups/:group",

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"os"
 	"runtime/metrics"
 	"strconv"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -43,6 +45,12 @@ func (r *request) metrics() {
 	}
 	r.send(fasthttp.StatusOK, append(b, `}}`...))
 }
+
+// hostname is what series call the one process that there is; "": nobody knows.
+var hostname = sync.OnceValue(func() string {
+	name, _ := os.Hostname()
+	return name
+})
 
 // heap returns the bytes that the runtime holds for objects, and those that objects take.
 func heap() (total, used int64) {

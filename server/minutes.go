@@ -98,9 +98,12 @@ func (m *minutes) start(s *Server) (stop func()) {
 	}
 }
 
-// RollMetrics ends the minute that is running. The server waits in real time, so a test that
-// moves the clock by hand has to say so.
-func (s *Server) RollMetrics() { s.rollMetrics(false) }
+// RollMetrics ends the minute that is running, and does a part of what there is to do with
+// old ones. The server waits in real time, so a test that moves the clock by hand has to say so.
+func (s *Server) RollMetrics() {
+	s.rollMetrics(false)
+	s.history.Fold(s.opts.Now().UnixMilli(), s.stopping.Load)
+}
 
 // rollMetrics ends the minute that is running, one call after the other: with counters read
 // before those of another's minute this one would count backwards. After the last it does
@@ -123,6 +126,18 @@ func (s *Server) rollMetrics(last bool) {
 		minute.Queues = nil
 	}
 	s.history.Append(&minute)
+}
+
+// runningMinute sums up the minute that is running, with what there is of queues and broker.
+func (s *Server) runningMinute(b Broker) (history.Minute, []broker.QueueTraffic, broker.Stats) {
+	s.rollMu.Lock()
+	defer s.rollMu.Unlock()
+	queues, st, now := b.Traffic(false), b.Stats(), s.opts.Now()
+	s.minutes.mu.Lock()
+	defer s.minutes.mu.Unlock()
+	minute := s.minutes.sumLocked(now, queues, &st)
+	minute.Process.UptimeMs = now.Sub(s.started).Milliseconds()
+	return minute, queues, st
 }
 
 func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.Stats) history.Minute {

@@ -36,7 +36,9 @@ func (c *counting) EachTraffic(roll bool, look func(*broker.QueueTraffic)) {
 }
 
 func kept(dir string) (all []history.Minute) {
-	history.New(history.Options{Dir: dir}).Each(0, 1<<60, func(m *history.Minute) { all = append(all, *m) })
+	for m := range history.New(history.Options{Dir: dir}).Minutes(0, 1<<60) {
+		all = append(all, *m)
+	}
 	return all
 }
 

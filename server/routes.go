@@ -33,9 +33,16 @@ var routes = [...]route{
 	{"POST", "/api/v1/lease/:leaseId/extend", readWrite, (*request).extend},
 	{"POST", "/api/v1/configure", readWrite, (*request).configure},
 
+	{"GET", "/api/v1/status", readOnly, listed((*request).aggregateStatus)},
+	{"GET", "/api/v1/status/analytics", readOnly, listed((*request).statusAnalytics)},
 	{"GET", "/api/v1/status/queues", readOnly, listed((*request).statusQueues)},
 	{"GET", "/api/v1/status/queues/:queue", readOnly, listed((*request).statusQueue)},
 	{"POST", "/api/v1/stats/refresh", adminOnly, (*request).refreshStats},
+
+	{"GET", "/api/v1/analytics/queue-lag", readOnly, listed((*request).queueLag)},
+	{"GET", "/api/v1/analytics/queue-ops", readOnly, listed((*request).queueOps)},
+	{"GET", "/api/v1/analytics/queue-parked-replicas", readOnly, listed((*request).queueParkedReplicas)},
+	{"GET", "/api/v1/analytics/retention", readOnly, listed((*request).retention)},
 
 	{"GET", "/api/v1/resources/overview", readOnly, listed((*request).overview)},
 	{"GET", "/api/v1/resources/namespaces", readOnly, listed((*request).namespaces)},

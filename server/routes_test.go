@@ -106,6 +106,9 @@ func TestAccess(t *testing.T) {
 		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public,
 
 		"GET /api/v1/status/queues": readOnly, "GET /api/v1/status/queues/:queue": readOnly, "POST /api/v1/stats/refresh": adminOnly,
+		"GET /api/v1/status": readOnly, "GET /api/v1/status/analytics": readOnly,
+		"GET /api/v1/analytics/queue-lag": readOnly, "GET /api/v1/analytics/queue-ops": readOnly,
+		"GET /api/v1/analytics/queue-parked-replicas": readOnly, "GET /api/v1/analytics/retention": readOnly,
 		"GET /api/v1/resources/overview": readOnly, "GET /api/v1/resources/namespaces": readOnly,
 		"GET /api/v1/resources/tasks": readOnly, "GET /api/v1/resources/partitions": readOnly,
 	}

@@ -42,11 +42,13 @@ func (r *request) moveSubscription() {
 	r.send(fasthttp.StatusOK, append(b, '}'))
 }
 
+const invalidTimestamp = "invalid timestamp: "
+
 // instant reads a time in a body, or answers 400.
 func (r *request) instant(text string) (unixMs int64, ok bool) {
 	unixMs, ok = codec.ParseTime(text)
 	if !ok {
-		r.sendError(fasthttp.StatusBadRequest, "invalid timestamp: ", text)
+		r.sendError(fasthttp.StatusBadRequest, invalidTimestamp, text)
 	}
 	return unixMs, ok
 }

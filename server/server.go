@@ -36,6 +36,7 @@ const (
 	DefaultMetricsEvery  = time.Minute
 
 	DefaultMetricsRetention = 90 * 24 * time.Hour
+	DefaultMetricsBytes     = 4 << 30
 )
 
 // Every open connection holds one buffer of each kind, so they decide what ten
@@ -151,9 +152,11 @@ type Options struct {
 	MetricsQueues int
 	// MetricsEvery is how often what went through is summed up; a minute.
 	MetricsEvery time.Duration
-	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
+	// MetricsDir is where these sums are kept, for MetricsRetention, and no more than
+	// MetricsBytes; "": nowhere.
 	MetricsDir       string
 	MetricsRetention time.Duration
+	MetricsBytes     int64
 	Now              func() time.Time // nil: time.Now
 
 	EngineName string // in /health; "skep"
@@ -175,6 +178,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MetricsQueues, DefaultMetricsQueues)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
 	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
+	setDefault(&o.MetricsBytes, DefaultMetricsBytes)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -221,6 +225,7 @@ type Server struct {
 	rolled bool // for the last time
 
 	bodyPatience time.Duration // shorter in tests
+	maxRows      int           // of series; fewer in tests
 
 	// messages walks a part of a pop; tests put others in its place.
 	messages func(*broker.PopPart) iter.Seq[broker.Message]
@@ -237,13 +242,16 @@ func New(opts Options) *Server {
 		listC:        make(chan struct{}, maxLists),
 		scrapes:      scrapes{turn: make(chan struct{}, 1)},
 		bodyPatience: defaultBodyPatience,
+		maxRows:      defaultMaxRows,
 		messages:     (*broker.PopPart).Messages,
 		started:      opts.Now(),
 	}
 	s.logs = newRequestLogs(opts.RequestLogs)
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
-	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.logger("metrics")})
+	s.history = history.New(history.Options{
+		Dir: opts.MetricsDir, Retention: opts.MetricsRetention, MaxBytes: opts.MetricsBytes, Logger: opts.logger("metrics"),
+	})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}

@@ -26,6 +26,13 @@ func AppendTimeMs(dst []byte, unixMs int64) []byte {
 	return dst
 }
 
+// AppendTimeSeconds appends an instant in Unix milliseconds to dst without its fraction of a
+// second, such as "2026-07-30T09:12:41Z". Its range is that of AppendTimeMs.
+func AppendTimeSeconds(dst []byte, unixMs int64) []byte {
+	dst = AppendTimeMs(dst, unixMs)
+	return append(dst[:len(dst)-len(`.118Z"`)], `Z"`...)
+}
+
 // AppendTimeMicro appends an instant in Unix microseconds to dst as a JSON string,
 // such as "2026-07-30T11:06:44.512873Z". Its range is that of AppendTimeMs.
 func AppendTimeMicro(dst []byte, unixMicro int64) []byte {

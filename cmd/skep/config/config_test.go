@@ -125,6 +125,7 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"SKEP_METRICS_MAX_QUEUES", "78", func() bool { return c.Server.MetricsQueues == 78 }},
 		{"SKEP_METRICS_MAX_GROUPS", "78", func() bool { return c.Server.MetricsGroups == 78 }},
 		{"METRICS_RETENTION_DAYS", "9", func() bool { return c.Server.MetricsRetention == 9*day }},
+		{"SKEP_METRICS_MAX_BYTES", "1048577", func() bool { return c.Server.MetricsBytes == 1048577 }},
 		{"METRICS_FLUSH_MS", "1001", func() bool { return c.Server.MetricsEvery == 1001*time.Millisecond }},
 		{"SKEP_MAX_CONNS", "77", func() bool { return c.Server.MaxConns == 77 }},
 		{"QUEEN_TENANCY_HEADER", "yes", func() bool { return c.Server.TenancyHeader }},
