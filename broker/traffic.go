@@ -246,7 +246,7 @@ func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 func (b *Broker) EachTraffic(roll bool, look func(*QueueTraffic)) {
 	var shown QueueTraffic
 	for _, q := range b.allQueues() {
-		if (queueKey{q.tenant, q.name}) == spoolKey {
+		if q.isSpool() {
 			continue
 		}
 		o := q.options.Load()

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/skepmq/skep/broker"
 )
@@ -75,6 +76,46 @@ type queueMetrics struct {
 func newQueueMetrics(n int) *queueMetrics {
 	m := &queueMetrics{}
 	m.minutes.n, m.parked.n, m.deadLetters.n, m.damaged.n = n, n, n, n
+	return m
+}
+
+// queueMetrics looks at all queues, one after the other. Only where they are of several tenants
+// there may be a name twice, and all have to be known before it is known which have most.
+func (s *Server) queueMetrics(b Broker, now time.Time) *queueMetrics {
+	m := newQueueMetrics(s.opts.MetricsQueues)
+	var (
+		minute queueMinute
+		tenant broker.Tenant
+		looked int
+		mixed  bool
+	)
+	b.EachTraffic(false, func(q *broker.QueueTraffic) {
+		if looked++; looked == 1 {
+			tenant = q.Tenant
+		}
+		mixed = mixed || q.Tenant != tenant
+		m.note(q)
+		if s.minutes.newestOf(q, now, &minute) {
+			m.noteMinute(&minute)
+		}
+	})
+	if !mixed {
+		return m
+	}
+	m = newQueueMetrics(s.opts.MetricsQueues)
+	all := b.Traffic(false)
+	var minutes []queueMinute
+	for i := range all {
+		if s.minutes.newestOf(&all[i], now, &minute) {
+			minutes = append(minutes, minute)
+		}
+	}
+	for _, q := range joinQueues(all) {
+		m.note(&q)
+	}
+	for _, q := range joinMinutes(minutes) {
+		m.noteMinute(&q)
+	}
 	return m
 }
 

@@ -37,14 +37,7 @@ func (c collector) Collect(metricsC chan<- prometheus.Metric) {
 	b := *stored
 	out.flag(ready, !c.s.stopping.Load() && b.Ready() == nil)
 	st, now := b.Stats(), c.s.opts.Now()
-	queues := newQueueMetrics(c.s.opts.MetricsQueues)
-	var minute queueMinute
-	b.EachTraffic(false, func(q *broker.QueueTraffic) {
-		queues.note(q)
-		if c.s.minutes.newestOf(q, now, &minute) {
-			queues.noteMinute(&minute)
-		}
-	})
+	queues := c.s.queueMetrics(b, now)
 	traffic(out, &st.Traffic)
 	pops(out, &st)
 	totals := c.s.minutes.lifetime(&st)

@@ -33,8 +33,9 @@ type queueFlow [3]int64
 
 // busyQueue is what went through a queue since the latest look.
 type busyQueue struct {
-	name string
-	flow queueFlow
+	tenant broker.Tenant
+	name   string
+	flow   queueFlow
 }
 
 func newRates(s *Server, log zerolog.Logger) *rates {
@@ -140,7 +141,7 @@ func (r *rates) logQueues(b Broker, n int) {
 			flow[i] -= was[i]
 		}
 		if sum := flow[0] + flow[1] + flow[2]; sum > 0 && top.takes(sum) {
-			top.add(sum, busyQueue{q.Name, flow})
+			top.add(sum, busyQueue{q.Tenant, q.Name, flow})
 		}
 	})
 	r.queues, r.spare = r.spare, r.queues
@@ -148,7 +149,11 @@ func (r *rates) logQueues(b Broker, n int) {
 	queues := zerolog.Arr()
 	for _, q := range top.all() {
 		f := &q.item.flow
-		queues.Dict(zerolog.Dict().Str("queue", q.item.name).Int64("pushed", f[0]).Int64("popped", f[1]).Int64("acked", f[2]))
+		line := zerolog.Dict().Str("queue", q.item.name).Int64("pushed", f[0]).Int64("popped", f[1]).Int64("acked", f[2])
+		if q.item.tenant != broker.DefaultTenant {
+			line.Stringer("tenant", q.item.tenant)
+		}
+		queues.Dict(line)
 	}
 	if len(top.heap) > 0 {
 		r.log.Info().Array("queues", queues).Msg("busiest queues")

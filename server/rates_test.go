@@ -46,7 +46,7 @@ func TestG902Rates(t *testing.T) {
 		return logged(t, out.take())
 	}
 	flow := func(id byte, name string, pushed, popped int64) {
-		q := broker.QueueTraffic{ID: uuid.UUID{id}, Name: name}
+		q := broker.QueueTraffic{ID: uuid.UUID{id}, Tenant: broker.DefaultTenant, Name: name}
 		q.Traffic[broker.PushedMessages], q.Traffic[broker.PoppedMessages] = pushed, popped
 		f.traffic = append(f.traffic, q)
 	}
@@ -61,6 +61,7 @@ func TestG902Rates(t *testing.T) {
 	flow(1, "a", 10, 0)
 	flow(2, "b", 20, 5)
 	flow(3, "c", 1, 0)
+	f.traffic[2].Tenant = broker.Tenant{9}
 	s.requests.count(opPush, 201, 3*time.Millisecond)
 	s.requests.count(opPush, 507, time.Millisecond)
 	f.stats.Parked, f.stats.Segments, f.stats.DiskFree, f.state.Buffered = 7, 3, 4096, 9
@@ -91,7 +92,7 @@ func TestG902Rates(t *testing.T) {
 	f.traffic[2].Traffic[broker.AckedMessages] = 6
 	got = step(5*time.Second, func(t *broker.Traffic) { t[broker.AckedMessages] = 6 })
 	want(got["rates"], map[string]any{"seconds": 5.0, "push_per_s": 0.0, "ack_per_s": 1.2, "push_p99_ms": 0.0, "refused": 0.0})
-	if text, _ := json.Marshal(got["busiest queues"]["queues"]); string(text) != `[{"acked":6,"popped":0,"pushed":0,"queue":"c"}]` {
+	if text, _ := json.Marshal(got["busiest queues"]["queues"]); string(text) != `[{"acked":6,"popped":0,"pushed":0,"queue":"c","tenant":"09000000-0000-0000-0000-000000000000"}]` {
 		t.Errorf("queues: %s", text)
 	}
 	for name, change := range map[string]func(*broker.Traffic){

@@ -36,7 +36,7 @@ func (r *request) walk(s timeRange, q filters, owner *broker.Tenant) *walk {
 	for i := range w.traffic {
 		w.queues[w.traffic[i].ID] = &w.traffic[i]
 	}
-	w.widen(r.server.opts.MetricsEvery.Milliseconds())
+	w.widen(max(r.server.opts.MetricsEvery.Milliseconds(), w.log.Grain(w.firstMs(), w.endMs())))
 	return w
 }
 
@@ -56,7 +56,7 @@ func (q filters) narrowed() bool {
 // minutes yields every minute of the time range, the running one last. They are overwritten by the
 // next.
 func (w *walk) minutes() iter.Seq[*history.Minute] {
-	from, to := w.timeRange.firstMs(), w.timeRange.endMs()
+	from, to := w.firstMs(), w.endMs()
 	return func(yield func(*history.Minute) bool) {
 		// The one that runs may be kept before this has come to the end.
 		for m := range w.log.Minutes(from, min(to, w.running.StartMs)) {
@@ -95,7 +95,7 @@ func (b *bucket) add(m *history.Minute, q *history.Queue) {
 }
 
 func (b *bucket) merge(other *bucket) {
-	b.Traffic.Add(&other.Traffic)
+	b.Add(&other.Traffic)
 	b.maxLagMs = max(b.maxLagMs, other.maxLagMs)
 	b.parkedMs += other.parkedMs
 	if other.endMs >= b.endMs {

@@ -37,6 +37,7 @@ const (
 	DefaultMetricsEvery  = time.Minute
 
 	DefaultMetricsRetention = 90 * 24 * time.Hour
+	DefaultMetricsBytes     = 4 << 30
 )
 
 // Every open connection holds one buffer of each kind, so they decide what ten
@@ -65,6 +66,7 @@ type Broker interface {
 	Depth(t broker.Tenant, queue, group string) (partitions []broker.PartitionInfo, conflation bool, err error)
 
 	Groups(t broker.Tenant) ([]broker.GroupInfo, error)
+	AllGroups() ([]broker.GroupInfo, error)
 	Lagging(t broker.Tenant, minSeconds int64, limit int) ([]broker.LaggingPartition, error)
 	Group(t broker.Tenant, name string, offset, limit int) ([]broker.GroupQueue, error)
 	DeleteGroup(t broker.Tenant, name, queue string, keep bool) (cursors int, err error)
@@ -135,6 +137,9 @@ type Options struct {
 	// AllowedHosts are the host names beside those of the loopback that requests may
 	// name; nil: any name. See checkSite.
 	AllowedHosts []string
+	// TenancyHeader makes requests see the queues of the tenant that their header names;
+	// else all are the default tenant's.
+	TenancyHeader bool
 	// TLS makes the server speak TLS; nil: it does not.
 	TLS *tls.Config
 
@@ -156,9 +161,11 @@ type Options struct {
 	MetricsQueues int
 	// MetricsEvery is how often what went through is summed up; a minute.
 	MetricsEvery time.Duration
-	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
+	// MetricsDir is where these sums are kept, for MetricsRetention, and no more than
+	// MetricsBytes; "": nowhere.
 	MetricsDir       string
 	MetricsRetention time.Duration
+	MetricsBytes     int64
 	// TraceDir is where traces are kept, for TraceRetention, 0 for ever; "": they are refused.
 	TraceDir       string
 	TraceRetention time.Duration
@@ -187,6 +194,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MetricsQueues, DefaultMetricsQueues)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
 	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
+	setDefault(&o.MetricsBytes, DefaultMetricsBytes)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -262,7 +270,7 @@ func New(opts Options) *Server {
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
 	s.history = history.New(history.Options{
-		Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.logger("metrics"),
+		Dir: opts.MetricsDir, Retention: opts.MetricsRetention, MaxBytes: opts.MetricsBytes, Logger: opts.logger("metrics"),
 	})
 	s.traces = trace.New(trace.Options{Dir: opts.TraceDir, Retention: opts.TraceRetention, Logger: opts.logger("traces")})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {

@@ -3,6 +3,7 @@ package server
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -55,7 +56,8 @@ func (r *request) aggregateStatus() {
 	for _, p := range points {
 		all.Add(&p.all)
 	}
-	b = append(b, `],"errors":{"dbErrors":0`...)
+	b = append(b, `],"errors":{"dbErrors":`...)
+	b = strconv.AppendInt(b, all[broker.StorageErrors], 10)
 	b = appendNumber(b, "ackFailed", all[broker.FailedAcks])
 	b = append(appendNumber(b, "dlqMessages", all[broker.DeadLettered]), '}')
 	b = append(appendNumber(b, "statsAge", 0), '}')
@@ -132,8 +134,8 @@ func (w *walk) throughput(narrowed bool) map[int64]*point {
 	return points
 }
 
-// appendThroughput appends the points, the newest first. There is no store with connections
-// whose errors a broker would outlive, and no pool.
+// appendThroughput appends the points, the newest first. There is no store with connections,
+// and no pool.
 func appendThroughput(b []byte, t *timeRange, points map[int64]*point) []byte {
 	b = append(b, `,"throughput":[`...)
 	for i, ms := range slices.Backward(slices.Sorted(maps.Keys(points))) {
@@ -152,7 +154,7 @@ func appendThroughput(b []byte, t *timeRange, points map[int64]*point) []byte {
 		b = appendLags(b, &bucket{Traffic: p.traffic, maxLagMs: p.maxLagMs})
 		b = appendRate(b, "avgEventLoopLagMs", p.mean(p.schedLagUs)/1000)
 		b = appendRate(b, "maxEventLoopLagMs", float64(p.maxSchedLagUs)/1000)
-		b = append(b, `,"minFreeSlots":0,"dbErrors":0`...)
+		b = appendNumber(append(b, `,"minFreeSlots":0`...), "dbErrors", p.all[broker.StorageErrors])
 		b = appendNumber(b, "ackFailed", p.all[broker.FailedAcks])
 		b = appendNumber(b, "dlqCount", p.all[broker.DeadLettered])
 		b = appendRate(b, "queenCpuUserPct", p.mean(p.userNs)/nsPerMs*100)

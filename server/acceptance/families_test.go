@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -80,4 +81,7 @@ func TestG113StoreErrors(t *testing.T) {
 	w.wantMetrics(map[string]float64{errors: 1})
 	w.restart()
 	w.wantMetrics(map[string]float64{errors: 1})
+	if a := w.call("GET", "/api/v1/status", ""); strings.Count(string(a.body), `"dbErrors":1,`) != 2 {
+		t.Errorf("status: %s", a.body)
+	}
 }

@@ -127,8 +127,10 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"SKEP_METRICS_MAX_GROUPS", "78", func() bool { return c.Server.MetricsGroups == 78 }},
 		{"METRICS_RETENTION_DAYS", "9", func() bool { return c.Server.MetricsRetention == 9*day }},
 		{"TRACE_RETENTION_DAYS", "9", func() bool { return c.Server.TraceRetention == 9*day }},
+		{"SKEP_METRICS_MAX_BYTES", "1048577", func() bool { return c.Server.MetricsBytes == 1048577 }},
 		{"METRICS_FLUSH_MS", "1001", func() bool { return c.Server.MetricsEvery == 1001*time.Millisecond }},
 		{"SKEP_MAX_CONNS", "77", func() bool { return c.Server.MaxConns == 77 }},
+		{"QUEEN_TENANCY_HEADER", "yes", func() bool { return c.Server.TenancyHeader }},
 		{"DEFAULT_TIMEOUT", "77", func() bool { return c.Server.PopTimeout == 77*time.Millisecond }},
 		{"DEFAULT_SUBSCRIPTION_MODE", "new", func() bool { return c.Server.DefaultSubscriptionMode == "new" }},
 		{"QUEEN_LOG_RATES_MS", "77", func() bool { return c.Server.LogRatesEvery == 77*time.Millisecond }},
@@ -241,11 +243,9 @@ func TestG960Remarks(t *testing.T) {
 		"of other brokers": {env: "PG_HOST=a DB_NAME=b QUEEN_SEG_X=1 POP_WAIT_MAX_INTERVAL_MS=1 STATS_INTERVAL_MS=1", ignored: "DB_NAME PG_HOST POP_WAIT_MAX_INTERVAL_MS QUEEN_SEG_X STATS_INTERVAL_MS"},
 		"peers":            {env: "QUEEN_MESH_PEERS=a,b", ignored: "QUEEN_MESH_PEERS", warnings: 1},
 		"encryption key":   {env: "QUEEN_ENCRYPTION_KEY=0123abcd", ignored: "QUEEN_ENCRYPTION_KEY", warnings: 1},
-		"tenants":          {env: "QUEEN_TENANCY_HEADER=true", ignored: "QUEEN_TENANCY_HEADER", warnings: 1},
 		"log targets":      {env: "LOG_LEVEL=info,pop=debug,dedup=warn"},
 		"no log targets":   {env: "LOG_LEVEL=info,queen=debug,tokio::net=warn", warnings: 1},
 		"overruled":        {env: "LOG_LEVEL=info,queen=debug RUST_LOG=warn"},
-		"no tenants":       {env: "QUEEN_TENANCY_HEADER=false", ignored: "QUEEN_TENANCY_HEADER"},
 	} {
 		c, err := Load(nil, strings.Fields(row.env))
 		if err != nil {
