@@ -179,7 +179,7 @@ func (b *Broker) ackTarget(t Tenant, partition, group string) (p *partition, g *
 	}
 	number, _ := partitionNumber(b.directory, id)
 	p = b.partitions.get(number)
-	if p == nil || p.hidden || p.queue.tenant != t || partitionID(b.directory, p.number) != id {
+	if p == nil || p.hidden || !p.queue.belongs(t) || partitionID(b.directory, p.number) != id {
 		return nil, nil, errConsumerNotFound
 	}
 	if g = p.queue.group(group); g == nil {

@@ -95,7 +95,7 @@ func (b *Broker) remove(p *partition, sinceMs int64) (t journal.Ticket, ok bool)
 // pushed to nor consumed from since the instant. A pop that waits for it is no use: it will
 // find the successor.
 func (b *Broker) unusedLocked(p *partition, sinceMs int64) bool {
-	if p.hidden || p.queue.tenant == spoolKey.tenant || p.damaged || p.goneLocked() || p.start < p.end || len(p.tail) > 0 {
+	if p.hidden || p.queue.isSpool() || p.damaged || p.goneLocked() || p.start < p.end || len(p.tail) > 0 {
 		return false
 	}
 	if p.createdMs >= sinceMs || p.lastMs >= sinceMs || p.queue.dead.of(p.number) {

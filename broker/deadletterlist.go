@@ -192,7 +192,7 @@ func (b *Broker) deadLetterQueues(t Tenant, name string) (queues []*queue) {
 		return queues
 	}
 	for _, q := range b.allQueues() {
-		if q.tenant == t {
+		if q.belongs(t) {
 			queues = append(queues, q)
 		}
 	}
@@ -319,7 +319,7 @@ func (b *Broker) PartitionName(t Tenant, id uuid.UUID) (queue, partition string,
 func (b *Broker) partitionByID(t Tenant, id uuid.UUID) *partition {
 	number, ok := partitionNumber(b.directory, id)
 	p := b.partitions.get(number)
-	if !ok || p == nil || p.hidden || p.queue.tenant != t || p.queue.deleted.Load() {
+	if !ok || p == nil || p.hidden || !p.queue.belongs(t) || p.queue.deleted.Load() {
 		return nil
 	}
 	return p

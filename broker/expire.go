@@ -151,7 +151,7 @@ func (b *Broker) Extend(t Tenant, leaseID string, seconds int64) (renewed int, e
 	first := int64(0)
 	for _, k := range b.leases.Keys(id, nil) {
 		p := b.partitions.get(k.Partition)
-		if p == nil || p.queue.tenant != t {
+		if p == nil || !p.queue.belongs(t) {
 			continue
 		}
 		if d := b.extend(p, k.Group, id, lasts); d > 0 {

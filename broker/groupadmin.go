@@ -50,7 +50,7 @@ func (b *Broker) DeleteGroups(t Tenant, name string, keep bool) (cursors int, er
 // tenantQueues returns the queues of a tenant.
 func (b *Broker) tenantQueues(t Tenant) (queues []*queue) {
 	for _, q := range b.allQueues() {
-		if q.tenant == t {
+		if q.belongs(t) {
 			queues = append(queues, q)
 		}
 	}

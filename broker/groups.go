@@ -29,9 +29,15 @@ var modeNames = [...]string{modeAll: "all", modeNew: "new", modeTimestamp: "time
 
 // Groups describes the groups of the tenant's queues, sorted by group and queue. It walks
 // over their partitions and locks each for a moment.
-func (b *Broker) Groups(t Tenant) ([]GroupInfo, error) {
-	var infos []GroupInfo
-	for _, q := range b.tenantQueues(t) {
+func (b *Broker) Groups(t Tenant) ([]GroupInfo, error) { return b.groupsOf(b.tenantQueues(t)), nil }
+
+// AllGroups is Groups for all tenants at once.
+func (b *Broker) AllGroups() ([]GroupInfo, error) {
+	return b.groupsOf(slices.DeleteFunc(b.allQueues(), (*queue).isSpool)), nil
+}
+
+func (b *Broker) groupsOf(queues []*queue) (infos []GroupInfo) {
+	for _, q := range queues {
 		for _, g := range *q.groupList.Load() {
 			if info := b.groupInfo(g); info.Cursors > 0 || info.Registered {
 				infos = append(infos, info)
@@ -41,7 +47,7 @@ func (b *Broker) Groups(t Tenant) ([]GroupInfo, error) {
 	slices.SortFunc(infos, func(x, y GroupInfo) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Queue, y.Queue))
 	})
-	return infos, nil
+	return infos
 }
 
 func (b *Broker) groupInfo(g *group) GroupInfo {

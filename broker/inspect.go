@@ -10,7 +10,7 @@ import (
 func (b *Broker) Queues(t Tenant) ([]QueueInfo, error) {
 	var infos []QueueInfo
 	for _, q := range b.allQueues() {
-		if q.tenant == t {
+		if q.belongs(t) {
 			info, _ := b.inspect(q, false)
 			infos = append(infos, info)
 		}

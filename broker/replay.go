@@ -262,6 +262,9 @@ func (r *recovery) setQueue(d *record.Queue) error {
 		q.options.Store(&o)
 		return nil
 	}
+	if (queueKey{d.Tenant, d.Name}) == (queueKey{name: formerSpoolName}) && o == (QueueOptions{}) {
+		d.Name = spoolKey.name // the defaults of every other queue are not all zero
+	}
 	q := newQueue(d.Number, d.Tenant, d.ID, d.Name, d.CreatedMs, o)
 	q.announced.Store(true)
 	b.byNumber[d.Number] = q

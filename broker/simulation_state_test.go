@@ -65,7 +65,7 @@ func simStateOf(b *Broker) (*simState, error) {
 	m := b.Maintenance()
 	s.lines[simKey{"switches", ""}] = fmt.Sprint("push ", m.Push, " pop ", m.Pop)
 	for _, q := range b.allQueues() {
-		if q.tenant == spoolKey.tenant {
+		if q.isSpool() {
 			if err := s.addSpool(b, q); err != nil {
 				return nil, err
 			}

@@ -7,16 +7,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// The spool is a queue of one partition, of a tenant that no request can name. What is
-// spooled is thus journaled, filed, checksummed and recovered like any message, and an
-// internal group's cursor says how far it is drained. It comes into being with the first
-// spooled push and is deleted when it has been drained.
-var spoolKey = queueKey{tenant: Tenant{}, name: "spool"}
+// The spool is a queue of one partition, which belongs to nobody. What is spooled is thus
+// journaled, filed, checksummed and recovered like any message, and an internal group's
+// cursor says how far it is drained. It comes into being with the first spooled push and is
+// deleted when it has been drained.
+//
+// Any id is a tenant, that of zeros too. No request can name the spool because its name is
+// not UTF-8, and belongs keeps it out of lists and from who knows the id of its partition.
+var spoolKey = queueKey{tenant: Tenant{}, name: "\xffspool"}
 
 const (
 	spoolPartition = ""
 	spoolGroup     = "drain"
+
+	// formerSpoolName is what the spool was called while no request could name a tenant.
+	formerSpoolName = "spool"
 )
+
+// belongs reports whether q is one of the tenant's queues.
+func (q *queue) belongs(t Tenant) bool { return q.tenant == t && !q.isSpool() }
+
+func (q *queue) isSpool() bool { return q.name == spoolKey.name }
 
 func (b *Broker) spoolQueue() *queue { return b.queue(spoolKey.tenant, spoolKey.name) }
 

@@ -101,9 +101,9 @@ func (b *Broker) announceQueue(q *queue) journal.Ticket {
 func (b *Broker) labelled(t Tenant, namespace, task string) (queues []*queue) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	for k, q := range b.queues {
+	for _, q := range b.queues {
 		o := q.options.Load()
-		if k.tenant == t && (namespace == "" || o.Namespace == namespace) && (task == "" || o.Task == task) {
+		if q.belongs(t) && (namespace == "" || o.Namespace == namespace) && (task == "" || o.Task == task) {
 			queues = append(queues, q)
 		}
 	}

@@ -215,7 +215,7 @@ type QueueTraffic struct {
 // partition. With roll MaxLagMs begins anew.
 func (b *Broker) Traffic(roll bool) (all []QueueTraffic) {
 	for _, q := range b.allQueues() {
-		if (queueKey{q.tenant, q.name}) == spoolKey {
+		if q.isSpool() {
 			continue
 		}
 		o := q.options.Load()

@@ -36,6 +36,7 @@ type Client struct {
 	base      string // scheme, host and path prefix, no trailing slash
 	http      *http.Client
 	token     string
+	tenant    string
 	retry     RetryPolicy
 	timeout   time.Duration
 	maxAnswer int64
@@ -49,6 +50,10 @@ type Option func(*Client)
 
 // WithToken sends token as bearer token with every request.
 func WithToken(token string) Option { return func(c *Client) { c.token = token } }
+
+// WithTenant makes every request be about the queues of a tenant, a UUID, of a broker that
+// reads the header x-queen-tenant. One that does not is none the wiser.
+func WithTenant(id string) Option { return func(c *Client) { c.tenant = id } }
 
 // WithRetry replaces DefaultRetry.
 func WithRetry(r RetryPolicy) Option { return func(c *Client) { c.retry = r } }

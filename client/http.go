@@ -152,6 +152,9 @@ func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	if c.tenant != "" {
+		req.Header.Set("X-Queen-Tenant", c.tenant)
+	}
 	return req, nil
 }
 

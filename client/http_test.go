@@ -293,6 +293,25 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// G-831: the tenant goes along with every attempt, and without one there is no header.
+func TestG831Tenant(t *testing.T) {
+	const tenant = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	for _, tt := range []struct {
+		options []Option
+		want    []string
+	}{{nil, nil}, {[]Option{WithTenant("")}, nil}, {[]Option{WithTenant(tenant)}, []string{tenant}}} {
+		f := newFake(t, func(n int, w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Values("x-queen-tenant"); !slices.Equal(got, tt.want) {
+				t.Errorf("attempt %d: got %q want %q", n, got, tt.want)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, tt.options...)
+		if _, err := f.Queue("q").Pop(t.Context()); err == nil || len(f.seen()) < 2 {
+			t.Errorf("%d attempts, %v", len(f.seen()), err)
+		}
+	}
+}
+
 // TestNoLeftovers closes a client and expects its connections gone.
 func TestNoLeftovers(t *testing.T) {
 	closed := make(chan struct{})

@@ -59,7 +59,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(server.Options{Broker: b, TraceDir: t.TempDir()})
+	s := server.New(server.Options{Broker: b, TraceDir: t.TempDir(), TenancyHeader: true})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
@@ -146,7 +146,7 @@ func (r *reader) run(words []string) {
 			return value
 		})
 	}
-	method, url, body, err := parseCurl(words)
+	method, url, body, header, err := parseCurl(words)
 	if err != nil {
 		r.t.Fatalf("%q: %v", words, err)
 	}
@@ -158,6 +158,7 @@ func (r *reader) run(words []string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	req.Header = header
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
@@ -180,24 +181,28 @@ func (r *reader) run(words []string) {
 }
 
 // parseCurl reads the words of a command as curl does.
-func parseCurl(words []string) (method, url, body string, err error) {
+func parseCurl(words []string) (method, url, body string, header http.Header, err error) {
 	if words[0] != "curl" {
-		return "", "", "", fmt.Errorf("not curl")
+		return "", "", "", nil, fmt.Errorf("not curl")
 	}
-	method = http.MethodGet
+	method, header = http.MethodGet, http.Header{}
 	explicit := ""
 	for i := 1; i < len(words); i++ {
 		switch w := words[i]; {
-		case (w == "-d" || w == "-X") && i+1 == len(words):
-			return "", "", "", fmt.Errorf("%s without a value", w)
+		case (w == "-d" || w == "-X" || w == "-H") && i+1 == len(words):
+			return "", "", "", nil, fmt.Errorf("%s without a value", w)
 		case w == "-d":
 			i++
 			method, body = http.MethodPost, words[i]
+		case w == "-H":
+			i++
+			name, value, _ := strings.Cut(words[i], ": ")
+			header.Add(name, value)
 		case w == "-X":
 			i++
 			explicit = words[i]
 		case strings.HasPrefix(w, "-") || url != "":
-			return "", "", "", fmt.Errorf("unexpected %q", w)
+			return "", "", "", nil, fmt.Errorf("unexpected %q", w)
 		default:
 			url = w
 		}
@@ -208,7 +213,7 @@ func parseCurl(words []string) (method, url, body string, err error) {
 	if url == "" {
 		err = fmt.Errorf("no address")
 	}
-	return method, url, body, err
+	return method, url, body, header, err
 }
 
 // judge looks into an answer: a 2xx may still hold refusals, and has the ids to go on with.
@@ -277,7 +282,7 @@ func TestParseCurl(t *testing.T) {
 			if len(commands) != 1 {
 				t.Fatalf("%d commands", len(commands))
 			}
-			method, url, body, err := parseCurl(commands[0])
+			method, url, body, _, err := parseCurl(commands[0])
 			if (err != nil) != tt.wrong {
 				t.Fatalf("error %v", err)
 			}

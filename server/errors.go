@@ -27,6 +27,7 @@ var (
 	errForbidden   = errors.New("server: the roles of the token do not open this")
 	errForeignSite = errors.New("server: sent by a page of another site")
 	errForeignHost = errors.New("server: not a name of this server")
+	errTenant      = errors.New("server: header that names no tenant")
 )
 
 // failures is the one place where an error becomes a status and a body. Routes whose
@@ -52,6 +53,8 @@ var failures = [...]struct {
 	{errForbidden, fasthttp.StatusForbidden, `{"error":"Insufficient permissions"}`},
 	{errForeignSite, fasthttp.StatusForbidden, `{"error":"requests of other sites are refused","code":"cross_site"}`},
 	{errForeignHost, fasthttp.StatusForbidden, `{"error":"unknown host name; see --allowed-hosts","code":"unknown_host"}`},
+
+	{errTenant, fasthttp.StatusBadRequest, `{"error":"invalid x-queen-tenant header (must be a UUID)"}`},
 
 	{broker.ErrStorageFull, fasthttp.StatusInsufficientStorage, `{"error":"storage is full","code":"storage_full"}`},
 	{trace.ErrFailed, fasthttp.StatusServiceUnavailable, `{"error":"the trace was not kept","code":"trace_failed"}`},

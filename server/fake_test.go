@@ -148,6 +148,8 @@ func (f *fake) Depth(broker.Tenant, string, string) ([]broker.PartitionInfo, boo
 
 func (f *fake) Groups(broker.Tenant) ([]broker.GroupInfo, error) { return f.groups, f.err }
 
+func (f *fake) AllGroups() ([]broker.GroupInfo, error) { return slices.Clone(f.groups), f.err }
+
 func (f *fake) Lagging(_ broker.Tenant, minSeconds int64, limit int) ([]broker.LaggingPartition, error) {
 	f.asked = fmt.Sprint(minSeconds, limit)
 	return f.lagging, f.err

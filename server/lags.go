@@ -32,11 +32,12 @@ func (l *lags) top(s *Server, b Broker) (groups []broker.GroupInfo, count int, a
 	if age = now.Sub(l.taken); !l.taken.IsZero() && age < max(minLagAge, lagShare*l.cost) {
 		return l.groups, l.count, age, nil
 	}
-	all, err := b.Groups(broker.DefaultTenant)
+	all, err := b.AllGroups()
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	l.count = len(all)
+	all = joinGroups(all)
 	slices.SortStableFunc(all, func(x, y broker.GroupInfo) int { return cmp.Compare(y.Lag, x.Lag) })
 	l.groups = slices.Clone(all[:min(len(all), s.opts.MetricsGroups)])
 	l.taken, l.cost = now, time.Since(began)

@@ -42,8 +42,29 @@ type systemMinute struct {
 
 // minuteEnd is what had gone through at the end of a minute.
 type minuteEnd struct {
-	at    time.Time
-	total broker.Traffic
+	at      time.Time
+	total   broker.Traffic
+	tenants map[broker.Tenant]broker.Traffic // through the queues of others than the default
+}
+
+func (e minuteEnd) ofAll() broker.Traffic { return e.total }
+
+// byTenant adds up what went through the queues of each tenant but the default.
+func byTenant(queues []broker.QueueTraffic) map[broker.Tenant]broker.Traffic {
+	var sums map[broker.Tenant]broker.Traffic
+	for i := range queues {
+		q := &queues[i]
+		if q.Tenant == broker.DefaultTenant {
+			continue
+		}
+		if sums == nil {
+			sums = map[broker.Tenant]broker.Traffic{}
+		}
+		sum := sums[q.Tenant]
+		sum.Add(&q.Traffic)
+		sums[q.Tenant] = sum
+	}
+	return sums
 }
 
 // latelySpan is what throughput is told of.
@@ -133,7 +154,7 @@ func (m *minutes) roll(now time.Time, queues []broker.QueueTraffic, st broker.St
 			newest[q.ID] = old
 		}
 	}
-	m.ends = append(m.ends, minuteEnd{now, st.Traffic})
+	m.ends = append(m.ends, minuteEnd{now, st.Traffic, byTenant(queues)})
 	for len(m.ends) > 1 && now.Sub(m.ends[1].at) >= latelySpan {
 		m.ends = m.ends[1:]
 	}
@@ -227,15 +248,21 @@ func (m *minutes) show(now time.Time, queues []broker.QueueTraffic, st *broker.S
 	return shown, s
 }
 
-// lately returns what went through in the last latelySpan, or a minute more.
-func (m *minutes) lately(now time.Time, st *broker.Stats) broker.Traffic {
+// lately returns what went through in the last latelySpan, or a minute more. all is what has
+// gone through since the start, and of says how much that was at the end of a minute: more, if
+// a queue was deleted since.
+func (m *minutes) lately(now time.Time, all broker.Traffic, of func(minuteEnd) broker.Traffic) broker.Traffic {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var since broker.Traffic
 	for _, end := range m.ends {
 		if now.Sub(end.at) >= latelySpan {
-			since = end.total
+			since = of(end)
 		}
 	}
-	return st.Traffic.Minus(&since)
+	d := all.Minus(&since)
+	for i := range d {
+		d[i] = max(d[i], 0)
+	}
+	return d
 }

@@ -77,9 +77,8 @@ func (r *request) overview() {
 		namespaces[queues[i].Options.Namespace], tasks[queues[i].Options.Task] = true, true
 	}
 	c, partitions := totalled(queues)
-	st := r.broker.Stats()
 	now := r.server.opts.Now()
-	all, lately := r.server.minutes.lifetime(&st), r.server.minutes.lately(now, &st)
+	all, lately := r.throughput(now)
 
 	b := append(r.answer(), '{')
 	b = appendNumber(b, "queues", int64(len(queues)))
@@ -103,6 +102,19 @@ func (r *request) overview() {
 	b = append(b, '}')
 	b = appendInstant(b, "timestamp", now)
 	r.send(fasthttp.StatusOK, append(appendNumber(b, "statsAge", 0), '}'))
+}
+
+// throughput returns what went through since the data directory was made, and in the last
+// latelySpan. For a tenant that the request names it is what went through the queues that he
+// has, since the start.
+func (r *request) throughput(now time.Time) (all, lately broker.Traffic) {
+	m := &r.server.minutes
+	if r.tenant == broker.DefaultTenant {
+		st := r.broker.Stats()
+		return m.lifetime(&st), m.lately(now, st.Traffic, minuteEnd.ofAll)
+	}
+	all = byTenant(r.broker.Traffic(false))[r.tenant]
+	return all, m.lately(now, all, func(end minuteEnd) broker.Traffic { return end.tenants[r.tenant] })
 }
 
 // appendSpread appends average, median and maximum of a number of the groups; min is 0, as

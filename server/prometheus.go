@@ -68,11 +68,11 @@ func (c collector) Collect(metricsC chan<- prometheus.Metric) {
 	standing(out, &st, b.Maintenance())
 	store(out, &st)
 	memoryBounds(out, c.s, &st)
-	byQueue(out, queues, st.Parked)
+	byQueue(out, joinQueues(queues), st.Parked)
 	now := c.s.opts.Now()
 	minutes, system := c.s.minutes.show(now, queues, &st)
-	for i := range minutes {
-		minutes[i].collect(out, now)
+	for _, m := range joinMinutes(minutes) {
+		m.collect(out, now)
 	}
 	out.add(schedLag, system.schedLagMs)
 	for _, q := range [...]string{"0.5", "0.99"} {

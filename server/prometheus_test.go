@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestLagsAreKept(t *testing.T) {
 	} {
 		now = now.Add(step.wait)
 		s.lags.cost = max(s.lags.cost, step.cost)
-		f.groups = append(f.groups, broker.GroupInfo{Name: "g"})
+		f.groups = append(f.groups, broker.GroupInfo{Name: "g", Queue: strconv.Itoa(len(f.groups))})
 		if groups, count, _, err := s.lags.top(s, f); err != nil || len(groups) != step.want || count != step.want {
 			t.Errorf("after %v: %d groups of %d, %v, want %d", step.wait, len(groups), count, err, step.want)
 		}

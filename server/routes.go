@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/skepmq/skep/broker"
 	"github.com/skepmq/skep/server/codec"
 )
 
@@ -109,7 +108,7 @@ const (
 var byLength = func() (table [maxSegments + 1][]splitRoute) {
 	for i := range routes {
 		segments := strings.Split(routes[i].pattern[1:], "/")
-		table[len(segments)] = append(table[len(segments)], splitRoute{&routes[i], segments, operationOf(segments)})
+		table[len(segments)] = append(table[len(segments)], splitRoute{&routes[i], segments, operationOf(segments), ofTenant(routes[i].pattern)})
 	}
 	return table
 }()
@@ -118,6 +117,7 @@ type splitRoute struct {
 	*route
 	segments []string
 	op       operation
+	ofTenant bool // it reads the tenant
 }
 
 // path is a raw path, split at '/'.
@@ -201,7 +201,7 @@ func appendAllowed(allowed string, r *route) string {
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	began := time.Now()
 	r := requests.Get().(*request)
-	r.ctx, r.server, r.tenant = ctx, s, broker.DefaultTenant
+	r.ctx, r.server = ctx, s
 	r.work.budget, r.room.budget = s.smallBodies, s.answers
 	r.conn = ctx.Conn().(*conn)
 	r.conn.reclaim()
@@ -239,7 +239,7 @@ func (r *request) route() func(*request) {
 	case r.broker == nil && string(p.segments[0]) == "api":
 		r.abandonBody()
 		r.sendText(fasthttp.StatusServiceUnavailable, recovering)
-	case r.decodeParams(found, &p):
+	case r.findTenant(found) && r.decodeParams(found, &p):
 		r.op = found.op
 		return found.handle
 	default:

@@ -63,6 +63,7 @@ type Broker interface {
 	Depth(t broker.Tenant, queue, group string) (partitions []broker.PartitionInfo, conflation bool, err error)
 
 	Groups(t broker.Tenant) ([]broker.GroupInfo, error)
+	AllGroups() ([]broker.GroupInfo, error)
 	Lagging(t broker.Tenant, minSeconds int64, limit int) ([]broker.LaggingPartition, error)
 	Group(t broker.Tenant, name string, offset, limit int) ([]broker.GroupQueue, error)
 	DeleteGroup(t broker.Tenant, name, queue string, keep bool) (cursors int, err error)
@@ -122,6 +123,9 @@ type Options struct {
 	// AllowedHosts are the host names beside those of the loopback that requests may
 	// name; nil: any name. See checkSite.
 	AllowedHosts []string
+	// TenancyHeader makes requests see the queues of the tenant that their header names;
+	// else all are the default tenant's.
+	TenancyHeader bool
 	// TLS makes the server speak TLS; nil: it does not.
 	TLS *tls.Config
 

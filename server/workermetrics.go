@@ -117,7 +117,7 @@ func (r *request) appendWorkerLately(b []byte, w *walk) []byte {
 	for m := range latest.minutes() {
 		lately.add(m)
 	}
-	had := r.server.minutes.lately(now, &w.stats)
+	had := r.server.minutes.lately(now, w.stats.Traffic, minuteEnd.ofAll)
 	b = r.appendReplica(append(b, '{'))
 	b = appendRate(b, "avgEventLoopLagMs", lately.mean(lately.schedLagUs)/1000)
 	b = appendRate(b, "maxEventLoopLagMs", float64(lately.maxSchedLagUs)/1000)

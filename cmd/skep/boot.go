@@ -37,6 +37,11 @@ func logBoot(c *config.Config, logger *zerolog.Logger, addr net.Addr) {
 	if c.Fsync != "group" {
 		logger.Warn().Str("fsync", c.Fsync).Msg("answered writes may be lost on a power cut: SKEP_FSYNC is not group")
 	}
+	if !onLoopback(addr) && c.Server.TenancyHeader {
+		logger.Warn().Str("listen", addr.String()).
+			Msg("anyone who reaches this address may name any tenant, with a token or without: QUEEN_TENANCY_HEADER is true, " +
+				"so let only a proxy reach it that sets x-queen-tenant itself")
+	}
 	if !onLoopback(addr) && !c.AuthEnabled {
 		logger.Warn().Str("listen", addr.String()).
 			Msg("anyone who reaches this address can read and delete everything: " +

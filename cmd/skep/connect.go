@@ -17,6 +17,7 @@ import (
 // connection is the flags of every command that talks to a broker.
 type connection struct {
 	url     string
+	tenant  string
 	queue   string
 	retries int
 }
@@ -28,6 +29,7 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.url, "url", address, "address of the broker; SKEP_URL sets the default, SKEP_TOKEN a bearer token")
+	f.StringVar(&c.tenant, "tenant", os.Getenv("SKEP_TENANT"), "tenant whose queue it is, a UUID, of a broker with QUEEN_TENANCY_HEADER; SKEP_TENANT sets the default")
 	f.StringVar(&c.queue, "queue", "", "name of the queue (required)")
 	f.IntVar(&c.retries, "retries", 10, "how often a request is repeated while the broker cannot be reached")
 }
@@ -40,7 +42,8 @@ func (c *connection) open(conns int) (*client.Client, error) {
 	policy := client.DefaultRetry
 	policy.Attempts = max(c.retries, 0) + 1
 	// A token is not a flag: command lines are public on most machines.
-	cl, err := client.New(c.url, client.WithToken(os.Getenv("SKEP_TOKEN")), client.WithRetry(policy), client.WithMaxConns(conns))
+	cl, err := client.New(c.url, client.WithToken(os.Getenv("SKEP_TOKEN")), client.WithTenant(c.tenant),
+		client.WithRetry(policy), client.WithMaxConns(conns))
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -109,7 +109,7 @@ func TestG903Boot(t *testing.T) {
 
 // TestCommandVariablesAreKnown runs a broker below skep consume --exec, so to speak.
 func TestCommandVariablesAreKnown(t *testing.T) {
-	c, err := config.Load(nil, append(environment(&client.Message{Queue: "q", Group: "g", Partition: "p", PartitionID: "i", ID: "m", TransactionID: "t"}), "SKEP_URL=u", "SKEP_TOKEN=t"))
+	c, err := config.Load(nil, append(environment(&client.Message{Queue: "q", Group: "g", Partition: "p", PartitionID: "i", ID: "m", TransactionID: "t"}), "SKEP_URL=u", "SKEP_TOKEN=t", "SKEP_TENANT=t"))
 	if err != nil || len(c.Remarks.Unknown) > 0 {
 		t.Errorf("unknown %v, %v", c.Remarks.Unknown, err)
 	}

@@ -31,6 +31,7 @@ type world struct {
 	// damaged says that the test does damage to the directory: it is not verified then,
 	// as it otherwise is before each start and after each stop.
 	damaged bool
+	tenant  string // sent with every request; "": none
 	clock   *clock
 
 	running *instance
@@ -245,6 +246,13 @@ func (w *world) call(method, target, body string) answer {
 
 func (w *world) callWith(method, target, body string, header http.Header) answer {
 	w.t.Helper()
+	if w.tenant != "" {
+		header = header.Clone()
+		if header == nil {
+			header = http.Header{}
+		}
+		header.Set("x-queen-tenant", w.tenant)
+	}
 	a, err := w.try(method, target, body, header)
 	if err != nil {
 		w.t.Fatalf("%s %s: %v", method, target, err)

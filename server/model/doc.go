@@ -27,6 +27,10 @@
 // Retention comes with every start, when it is known what it drops, and in between, when the
 // broker tells how far it went and may not have gone too far.
 //
+// Half of the histories have two tenants who take turns, with a model each: what one does is
+// nothing to the model of the other, who tries the ids of the first as well. The clock,
+// maintenance and restarts are everybody's. One of the two has the id of zeros.
+//
 // A failing history is printed with one line an operation, shortened as far as it still
 // fails, and the seed that makes it again. What a broker does not offer yet, histories
 // leave out: they ask it first.

@@ -31,6 +31,7 @@ type world struct {
 	nowMs   atomic.Int64
 
 	broker      *broker.Broker
+	tenant      string // sent with every request; "": none
 	stopServing func(context.Context) error
 	client      *http.Client
 }
@@ -142,7 +143,11 @@ func (w *world) call(method, target string, body any) (status int, answer []byte
 			return 0, nil, err
 		}
 	}
-	a, err := testkit.Call(w.client, method, target, string(text), nil)
+	header := http.Header{}
+	if w.tenant != "" {
+		header.Set("x-queen-tenant", w.tenant)
+	}
+	a, err := testkit.Call(w.client, method, target, string(text), header)
 	return a.Status, a.Body, err
 }
 

@@ -12,8 +12,9 @@ import (
 
 // machine drives a broker and a model through one history.
 type machine struct {
-	w *world
-	m *Model
+	w       *world
+	m       *Model // of the tenant whose turn it is
+	tenants tenants
 
 	history []string
 	failed  bool            // it ends with a disagreement
@@ -74,7 +75,9 @@ func weighted(ops []operation) (names []string) {
 }
 
 func newMachine(t *rapid.T) (*machine, error) {
-	x := &machine{w: newWorld(t), m: &Model{}}
+	x := &machine{w: newWorld(t), tenants: newTenants(t)}
+	x.turnTo(0)
+	x.w.serves.TenancyHeader = true
 	x.w.options.CheckpointBytes = x.checkpointBytes(t)
 	x.w.serves.DeliveryDetails = rapid.Bool().Draw(t, "details")
 	x.w.serves.DefaultSubscriptionMode = rapid.SampledFrom([]string{"all", "all", "new"}).Draw(t, "default mode")
@@ -85,7 +88,9 @@ func newMachine(t *rapid.T) (*machine, error) {
 	var err error
 	x.features, err = x.w.probe()
 	x.features.retention = retention
-	x.m.RoughBacklog = !x.features.groups
+	for _, m := range x.tenants.models {
+		m.RoughBacklog = !x.features.groups
+	}
 	return x, err
 }
 
@@ -104,16 +109,20 @@ func (x *machine) step(t *rapid.T) {
 	o := ops[slices.IndexFunc(ops, func(o operation) bool { return o.name == name })]
 	if x.next != nil && !chance(t, 4, "something else") {
 		o = *x.next
+	} else if len(x.tenants.models) > 1 && chance(t, 3, "another tenant") {
+		x.turnTo(1 - x.tenants.at)
 	}
 	x.next = nil
 	x.do(t, o)
 }
 
 func (x *machine) do(t *rapid.T, o operation) {
-	x.m.Tick(x.w.tick(1))
+	x.tick(1)
 	x.line.Reset()
+	buffered := x.m.Buffered()
 	err := o.run(x, t)
-	x.history = append(x.history, fmt.Sprintf("%4d  %-12s %s%s", len(x.history), x.elapsed(), o.name, x.line.String()))
+	x.tellOthers(buffered)
+	x.history = append(x.history, fmt.Sprintf("%4d  %-12s %s%s%s", len(x.history), x.elapsed(), strings.Repeat("(other tenant) ", x.tenants.at), o.name, x.line.String()))
 	if err != nil {
 		x.history = append(x.history, "      DISAGREE: "+err.Error())
 		x.failed = true
@@ -147,6 +156,13 @@ func (x *machine) audit(t *rapid.T) {
 	if x.over {
 		return
 	}
+	for i := range x.tenants.models {
+		x.turnTo(i)
+		x.auditTenant(t)
+	}
+}
+
+func (x *machine) auditTenant(t *rapid.T) {
 	x.do(t, operation{name: "final inspect", run: func(x *machine, _ *rapid.T) error { return x.inspectAll() }})
 	x.do(t, operation{name: "final messages", run: (*machine).listStored})
 	x.do(t, operation{name: "final letters", run: func(x *machine, _ *rapid.T) error { return x.compareLetters("", "") }})
@@ -222,8 +238,12 @@ func (x *machine) retain() error {
 	if !x.features.retention {
 		return nil
 	}
-	dropped := x.m.Retain()
-	if err := x.learnStarts(); err != nil || !dropped {
+	dropped := false
+	err := x.each(func() error {
+		dropped = x.m.Retain() || dropped
+		return x.learnStarts()
+	})
+	if err != nil || !dropped {
 		return err
 	}
 	return x.file()
@@ -253,7 +273,7 @@ func (x *machine) file() error {
 // retainNow lets the rules apply while the broker serves, and sees what they have dropped.
 func (x *machine) retainNow(*rapid.T) error {
 	x.w.broker.Retain()
-	return x.learnStarts()
+	return x.each(x.learnStarts)
 }
 
 // learnStarts asks where partitions start that need not start there.

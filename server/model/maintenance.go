@@ -9,7 +9,8 @@ import (
 // spooled is an item that push maintenance holds back.
 type spooled struct {
 	Item
-	id string // that was announced
+	id    string // that was announced
+	apart bool   // the drain stores it apart from the one before
 }
 
 // buffer spools items and compares the answer. An item that repeats the key of an earlier
@@ -41,13 +42,20 @@ func (m *Model) buffer(items []Item, got []PushResult) error {
 		if _, ok := first[[2]string{it.Queue, it.Partition}]; !ok {
 			first[[2]string{it.Queue, it.Partition}] = i
 		}
-		m.spool = append(m.spool, spooled{it, want.MessageID})
+		m.spool = append(m.spool, spooled{Item: it, id: want.MessageID})
 	}
 	slices.SortStableFunc(m.spool[from:], func(a, b spooled) int {
 		return cmp.Compare(first[[2]string{a.Queue, a.Partition}], first[[2]string{b.Queue, b.Partition}])
 	})
+	if from < len(m.spool) {
+		m.spool[from].apart, m.interrupted = m.interrupted, false
+	}
 	return nil
 }
+
+// Interrupt says that somebody else has spooled something, which goes between what is
+// spooled here before and after.
+func (m *Model) Interrupt() { m.interrupted = true }
 
 func (m *Model) known(id string) bool {
 	for _, s := range m.spool {
@@ -79,7 +87,7 @@ func (m *Model) EndPushMaintenance() (sure bool) {
 	for i := range m.spool {
 		s := &m.spool[i]
 		p := m.ensurePartition(m.ensureQueue(s.Queue, implied), s.Partition)
-		if p != last {
+		if p != last || s.apart {
 			m.batches++ // a run of one partition is one
 		}
 		last = p

@@ -22,18 +22,24 @@ func (x *machine) maintenance(t *rapid.T) error {
 
 func (x *machine) switchPops(on bool) error {
 	x.note("pops %t", on)
-	x.m.PopMaintenance = on
+	for _, m := range x.tenants.models {
+		m.PopMaintenance = on
+	}
 	return x.turn("/api/v1/system/maintenance/pop", on)
 }
 
 func (x *machine) switchPushes(on bool) error {
-	x.note("pushes %t (%d buffered)", on, x.m.Buffered())
-	if on || !x.m.PushMaintenance {
-		x.m.PushMaintenance = on
-		return x.turn("/api/v1/system/maintenance", on)
+	x.note("pushes %t (%d buffered)", on, x.buffered())
+	ends := !on && x.m.PushMaintenance
+	for _, m := range x.tenants.models {
+		if !ends {
+			m.PushMaintenance = on
+		} else if x.over = !m.EndPushMaintenance(); x.over {
+			return nil
+		}
 	}
-	if x.over = !x.m.EndPushMaintenance(); x.over {
-		return nil
+	if !ends {
+		return x.turn("/api/v1/system/maintenance", on)
 	}
 	if err := x.turn("/api/v1/system/maintenance", false); err != nil {
 		return err
@@ -86,7 +92,7 @@ func (x *machine) compareMaintenance() error {
 	if err != nil {
 		return err
 	}
-	want := maintenanceState{x.m.PushMaintenance, x.m.PopMaintenance, x.m.Buffered(), true}
+	want := maintenanceState{x.m.PushMaintenance, x.m.PopMaintenance, x.buffered(), true}
 	if got != want {
 		return fmt.Errorf("got %+v, want %+v", got, want)
 	}

@@ -24,6 +24,8 @@ type Model struct {
 	queues  map[string]*queue
 	batches int // stored so far
 	spool   []spooled
+
+	interrupted bool // see Interrupt
 }
 
 // Tick sets the clock, in Unix milliseconds. It moves on between any two operations, so

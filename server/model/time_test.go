@@ -23,7 +23,7 @@ func (x *machine) advance(t *rapid.T) error {
 		x.next = &d.look
 	}
 	ms = max(ms, 1)
-	x.m.Tick(x.w.tick(ms))
+	x.tick(ms)
 	x.note("by %dms", ms)
 	return nil
 }

@@ -125,6 +125,7 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"TRACE_RETENTION_DAYS", "9", func() bool { return c.Server.TraceRetention == 9*day }},
 		{"METRICS_FLUSH_MS", "1001", func() bool { return c.Server.MetricsEvery == 1001*time.Millisecond }},
 		{"SKEP_MAX_CONNS", "77", func() bool { return c.Server.MaxConns == 77 }},
+		{"QUEEN_TENANCY_HEADER", "yes", func() bool { return c.Server.TenancyHeader }},
 		{"DEFAULT_TIMEOUT", "77", func() bool { return c.Server.PopTimeout == 77*time.Millisecond }},
 		{"DEFAULT_SUBSCRIPTION_MODE", "new", func() bool { return c.Server.DefaultSubscriptionMode == "new" }},
 		{"QUEEN_LOG_JSON", "on", func() bool { return c.LogJSON }},
@@ -235,8 +236,6 @@ func TestG960Remarks(t *testing.T) {
 		"of other brokers": {env: "PG_HOST=a DB_NAME=b QUEEN_SEG_X=1 POP_WAIT_MAX_INTERVAL_MS=1 STATS_INTERVAL_MS=1", ignored: "DB_NAME PG_HOST POP_WAIT_MAX_INTERVAL_MS QUEEN_SEG_X STATS_INTERVAL_MS"},
 		"peers":            {env: "QUEEN_MESH_PEERS=a,b", ignored: "QUEEN_MESH_PEERS", warnings: 1},
 		"encryption key":   {env: "QUEEN_ENCRYPTION_KEY=0123abcd", ignored: "QUEEN_ENCRYPTION_KEY", warnings: 1},
-		"tenants":          {env: "QUEEN_TENANCY_HEADER=true", ignored: "QUEEN_TENANCY_HEADER", warnings: 1},
-		"no tenants":       {env: "QUEEN_TENANCY_HEADER=false", ignored: "QUEEN_TENANCY_HEADER"},
 	} {
 		c, err := Load(nil, strings.Fields(row.env))
 		if err != nil {

@@ -34,7 +34,7 @@ var prefixes = []string{"SKEP_", "QUEEN_", "JWT_"}
 
 // elsewhere are names of other commands of skep, and of what skep consume runs.
 var elsewhere = []string{
-	"SKEP_URL", "SKEP_TOKEN", "SKEP_QUEUE", "SKEP_GROUP", "SKEP_PARTITION", "SKEP_PARTITION_ID",
+	"SKEP_URL", "SKEP_TOKEN", "SKEP_TENANT", "SKEP_QUEUE", "SKEP_GROUP", "SKEP_PARTITION", "SKEP_PARTITION_ID",
 	"SKEP_MESSAGE_ID", "SKEP_TRANSACTION_ID", "SKEP_CREATED_AT", "SKEP_ATTEMPT",
 }
 
@@ -47,7 +47,7 @@ var ignored = []string{
 	"QUEEN_SYNC_*", "QUEEN_MESH_*", "QUEEN_CACHE_REFRESH_INTERVAL_MS", "QUEEN_UDP_*",
 	"POP_WAIT_*", "FILE_BUFFER_*", "RETENTION_BATCH_SIZE", "RETENTION_PARALLELISM",
 	"STATS_INTERVAL_MS", "QUEEN_V2_*", "QUEEN_LOG_RATES_MS", "QUEEN_LOG_TOPN_QUEUES",
-	"QUEEN_ENCRYPTION_KEY", "QUEEN_TENANCY_HEADER", "QUEEN_KV_*", "QUEEN_TIMERS_*", "QUEEN_SWEEPER_*",
+	"QUEEN_ENCRYPTION_KEY", "QUEEN_KV_*", "QUEEN_TIMERS_*", "QUEEN_SWEEPER_*",
 	"QUEEN_EPHEMERAL_*",
 }
 
@@ -55,7 +55,6 @@ var ignored = []string{
 var reliedOn = []struct{ name, warning string }{
 	{"QUEEN_MESH_PEERS", "QUEEN_MESH_PEERS has no effect: this broker is a single node and copies nothing to its peers"},
 	{"QUEEN_ENCRYPTION_KEY", "QUEEN_ENCRYPTION_KEY has no effect: payloads are not encrypted"},
-	{"QUEEN_TENANCY_HEADER", "QUEEN_TENANCY_HEADER has no effect: there is one tenant, and all requests see its queues"},
 }
 
 // remarks sorts what the environment holds. A blank variable counts as absent.
@@ -75,8 +74,7 @@ func remarks(table []setting, env map[string]string) Remarks {
 		}
 	}
 	for _, w := range reliedOn {
-		off, err := truth(strings.TrimSpace(env[w.name]))
-		if slices.Contains(r.Ignored, w.name) && (err != nil || off) {
+		if slices.Contains(r.Ignored, w.name) {
 			r.Warnings = append(r.Warnings, w.warning)
 		}
 	}

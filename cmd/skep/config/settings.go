@@ -77,6 +77,8 @@ func mainSettings() []setting {
 			kind: milliseconds(1000, 3_600_000, func(c *Config, d time.Duration) { c.Server.MetricsEvery = d })},
 		{name: "SKEP_MAX_CONNS", value: size(server.DefaultMaxConns), meaning: "connections served at a time, fewer if the limit of [open files](operations.md#file-descriptors) is lower. Another is answered 503 and closed",
 			kind: number("", 1, 1<<31, func(c *Config, n int64) { c.Server.MaxConns = int(n) })},
+		{name: "QUEEN_TENANCY_HEADER", value: "false", meaning: "whether the header `x-queen-tenant` of a request says whose queues it is about; see [security.md](security.md#tenants)",
+			kind: boolean(func(c *Config, v bool) { c.Server.TenancyHeader = v })},
 		{name: "DEFAULT_TIMEOUT", alias: "POP_DEFAULT_TIMEOUT_MS", value: size(server.DefaultPopTimeout / time.Millisecond), meaning: "how long a pop waits that has `wait=true` and no `timeout`",
 			kind: milliseconds(1, 600_000, func(c *Config, d time.Duration) { c.Server.PopTimeout = d })},
 		{name: "DEFAULT_SUBSCRIPTION_MODE", value: "all", meaning: "where a group begins whose first pop does not say",
