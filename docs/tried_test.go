@@ -13,7 +13,7 @@ func TestEveryRouteIsTried(t *testing.T) {
 	r := &reader{t: t}
 	for _, block := range tryBlock.FindAllStringSubmatch(read(t, "docs", "http-api.md"), -1) {
 		for _, words := range r.commands(block[1]) {
-			method, url, _, err := parseCurl(words)
+			method, url, _, _, err := parseCurl(words)
 			if err != nil {
 				t.Fatalf("%q: %v", words, err)
 			}

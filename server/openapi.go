@@ -21,7 +21,7 @@ func document(version string) []byte {
 	described := make([]openapi.Route, len(routes))
 	for i := range routes {
 		r := &routes[i]
-		described[i] = openapi.Route{Method: r.method, Pattern: r.pattern, Level: levelNames[r.access], Head: r.answersHead()}
+		described[i] = openapi.Route{Method: r.method, Pattern: r.pattern, Level: levelNames[r.access], Head: r.answersHead(), Tenant: ofTenant(r.pattern)}
 	}
 	b, err := openapi.Document(described, version)
 	if err != nil {

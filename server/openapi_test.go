@@ -70,3 +70,30 @@ func TestOpenAPIVersion(t *testing.T) {
 		}
 	}
 }
+
+// The header that names a tenant is a parameter of the routes that read it.
+func TestOpenAPITenant(t *testing.T) {
+	c := startMemory(t, nil, Options{})
+	_, text, _ := ask(t, c, http.MethodGet, "/openapi.json", "")
+	var document struct {
+		Paths map[string]struct {
+			Parameters []struct {
+				Ref string `json:"$ref"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"/api/v1/push": true, "/api/v1/consumer-groups/{group}": true, "/health": false, "/api/v1/system/maintenance": false, "/api/v1/status/buffers": false,
+	} {
+		got := false
+		for _, p := range document.Paths[path].Parameters {
+			got = got || p.Ref == "#/components/parameters/tenant"
+		}
+		if got != want {
+			t.Errorf("%s reads the header: %t", path, got)
+		}
+	}
+}

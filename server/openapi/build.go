@@ -15,6 +15,7 @@ type Route struct {
 	Pattern string // "/queues/:queue"
 	Level   string // "public", or the role that is the least to open it
 	Head    bool   // HEAD is answered as well
+	Tenant  bool   // it reads the header that names a tenant
 }
 
 // area is a part of the API, and a tag of the document.
@@ -151,13 +152,16 @@ func pathItem(r *Route) object {
 			parameters = append(parameters, reference("parameters", name))
 		}
 	}
+	if r.Tenant {
+		parameters = append(parameters, reference("parameters", "tenant"))
+	}
 	if len(parameters) == 0 {
 		return object{}
 	}
 	return object{{"parameters", parameters}}
 }
 
-// parametersOf describes those of paths.
+// parametersOf describes those of paths, and the header that most routes read.
 func parametersOf(routes []Route) (all object) {
 	for i := range pathParameters {
 		p := &pathParameters[i]
@@ -166,6 +170,11 @@ func parametersOf(routes []Route) (all object) {
 				{"name", p.name}, {"in", "path"}, {"required", true}, {"description", p.text}, {"schema", typeOf(p.typ)},
 			})
 		}
+	}
+	if slices.ContainsFunc(routes, func(r Route) bool { return r.Tenant }) {
+		all = all.with("tenant", object{
+			{"name", "x-queen-tenant"}, {"in", "header"}, {"description", aboutTenants}, {"schema", typeOf("uuid")},
+		})
 	}
 	return all
 }

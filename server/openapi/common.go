@@ -19,6 +19,9 @@ operation: read-only and write-only open what they say, read-write both and more
 const aboutTokens = `A JSON Web Token, where the broker is configured to ask for one (JWT_ENABLED). Its claim role, or
 roles, has to open the level of the operation.`
 
+const aboutTenants = `Whose queues the request is about, where the broker is configured to ask (QUEEN_TENANCY_HEADER).
+Absent: the default tenant.`
+
 // pathParameters are the names that patterns of routes have behind colons.
 var pathParameters = [...]field{
 	{"queue", "string", "Name of the queue. Any text is one, percent-encoded: a/b is a%2Fb."},

@@ -6,9 +6,9 @@
 //
 // An area is a file: its operations, one for each line of the table in server/routes.go, and
 // the schemas of what they take and answer. areas.go lists the areas. What follows from the
-// line of the table is not written down again: path parameters, the level of access and who
-// has it, the answers that every route gives, and HEAD where it is answered, see build.go.
-// common.go has what areas share.
+// line of the table is not written down again: path parameters, the header that names a tenant,
+// the level of access, the answers that every route gives, and HEAD where it is answered; see
+// build.go. common.go has what areas share.
 //
 // # Types
 //
