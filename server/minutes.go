@@ -75,9 +75,12 @@ func (m *minutes) start(s *Server) (stop func()) {
 	}
 }
 
-// RollMetrics ends the minute that is running. The server waits in real time, so a test that
-// moves the clock by hand has to say so.
-func (s *Server) RollMetrics() { s.rollMetrics(false) }
+// RollMetrics ends the minute that is running, and does a part of what there is to do with
+// old ones. The server waits in real time, so a test that moves the clock by hand has to say so.
+func (s *Server) RollMetrics() {
+	s.rollMetrics(false)
+	s.history.Fold(s.opts.Now().UnixMilli(), s.stopping.Load)
+}
 
 // rollMetrics ends the minute that is running, one call after the other: with counters read
 // before those of another's minute this one would count backwards. After the last it does

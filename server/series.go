@@ -36,27 +36,27 @@ func (r *request) walk(s timeRange, q filters, owner *broker.Tenant) *walk {
 	for i := range w.traffic {
 		w.queues[w.traffic[i].ID] = &w.traffic[i]
 	}
-	w.widen(r.server.opts.MetricsEvery.Milliseconds())
+	w.widen(max(r.server.opts.MetricsEvery.Milliseconds(), w.log.Grain(w.firstMs(), w.endMs())))
 	return w
 }
 
-// named tells which queues q asks for; a filter that is empty is none.
-func (q filters) named() func(*broker.QueueTraffic) bool {
-	queue, namespace, task := q.text("queue"), q.text("namespace"), q.text("task")
+// named tells which queues f asks for; a filter that is empty is none.
+func (f filters) named() func(*broker.QueueTraffic) bool {
+	queue, namespace, task := f.text("queue"), f.text("namespace"), f.text("task")
 	return func(t *broker.QueueTraffic) bool {
 		return (queue == "" || t.Name == queue) && (namespace == "" || t.Namespace == namespace) && (task == "" || t.Task == task)
 	}
 }
 
-// narrowed reports whether q asks for less than everything.
-func (q filters) narrowed() bool {
-	return q.text("queue") != "" || q.text("namespace") != "" || q.text("task") != ""
+// narrowed reports whether f asks for less than everything.
+func (f filters) narrowed() bool {
+	return f.text("queue") != "" || f.text("namespace") != "" || f.text("task") != ""
 }
 
 // minutes yields every minute of the time range, the running one last. They are overwritten by the
 // next.
 func (w *walk) minutes() iter.Seq[*history.Minute] {
-	from, to := w.timeRange.firstMs(), w.timeRange.endMs()
+	from, to := w.firstMs(), w.endMs()
 	return func(yield func(*history.Minute) bool) {
 		// The one that runs may be kept before this has come to the end.
 		for m := range w.log.Minutes(from, min(to, w.running.StartMs)) {
@@ -95,7 +95,7 @@ func (b *bucket) add(m *history.Minute, q *history.Queue) {
 }
 
 func (b *bucket) merge(other *bucket) {
-	b.Traffic.Add(&other.Traffic)
+	b.Add(&other.Traffic)
 	b.maxLagMs = max(b.maxLagMs, other.maxLagMs)
 	b.parkedMs += other.parkedMs
 	if other.endMs >= b.endMs {

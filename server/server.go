@@ -34,6 +34,7 @@ const (
 	DefaultMetricsEvery  = time.Minute
 
 	DefaultMetricsRetention = 90 * 24 * time.Hour
+	DefaultMetricsBytes     = 4 << 30
 )
 
 // Every open connection holds one buffer of each kind, so they decide what ten
@@ -134,9 +135,11 @@ type Options struct {
 	MetricsGroups int
 	// MetricsEvery is how often what went through is summed up; a minute.
 	MetricsEvery time.Duration
-	// MetricsDir is where these sums are kept, for MetricsRetention; "": nowhere.
+	// MetricsDir is where these sums are kept, for MetricsRetention, and no more than
+	// MetricsBytes; "": nowhere.
 	MetricsDir       string
 	MetricsRetention time.Duration
+	MetricsBytes     int64
 	Now              func() time.Time // nil: time.Now
 
 	ServerID   string // the host that series are of; "skep"
@@ -159,6 +162,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MetricsGroups, DefaultMetricsGroups)
 	setDefault(&o.MetricsEvery, DefaultMetricsEvery)
 	setDefault(&o.MetricsRetention, DefaultMetricsRetention)
+	setDefault(&o.MetricsBytes, DefaultMetricsBytes)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -225,7 +229,9 @@ func New(opts Options) *Server {
 	}
 	s.minutes.began = s.started
 	s.registry = newRegistry(s)
-	s.history = history.New(history.Options{Dir: opts.MetricsDir, Retention: opts.MetricsRetention, Logger: opts.Logger})
+	s.history = history.New(history.Options{
+		Dir: opts.MetricsDir, Retention: opts.MetricsRetention, MaxBytes: opts.MetricsBytes, Logger: opts.Logger,
+	})
 	if newest, ok := s.history.Newest(s.started.UnixMilli()); ok {
 		s.minutes.base = newest.Totals
 	}

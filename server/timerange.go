@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/skepmq/skep/server/codec"
+	"github.com/skepmq/skep/server/history"
 )
 
 // timeRange is the time that a series is about. Its buckets are floored on the epoch, and whole:
@@ -71,7 +72,7 @@ func readTimeRange(q filters, nowMs int64, length time.Duration, widthMs int64) 
 }
 
 // bucket returns the start of the bucket that an instant lies in.
-func (s *timeRange) bucket(ms int64) int64 { return floor(ms, s.widthMs) }
+func (s *timeRange) bucket(ms int64) int64 { return history.Floor(ms, s.widthMs) }
 
 func (s *timeRange) firstMs() int64 { return s.bucket(s.fromMs) }
 
@@ -91,15 +92,6 @@ func (s *timeRange) widen(ms int64) {
 			s.widthMs = max(s.widthMs, w.width*minuteMs)
 		}
 	}
-}
-
-// floor rounds downwards, other than a division.
-func floor(ms, width int64) int64 {
-	rest := ms % width
-	if rest < 0 {
-		rest += width
-	}
-	return ms - rest
 }
 
 // appendTimeRange appends the members that series begin with.

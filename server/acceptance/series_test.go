@@ -386,3 +386,42 @@ func TestG144Retention(t *testing.T) {
 	w.wantFigures("/api/v1/analytics/retention?"+hour+"&queue=evicted",
 		`{`+noRange+`,"series":[`+point(0, sums(0, 0, 2, 1))+`],"totals":{`+sums(0, 0, 2, 1)+`}}`)
 }
+
+// G-151: what is old is told in wider buckets, and nothing of it is lost, over restarts and
+// what they leave in between.
+func TestG151OldSeries(t *testing.T) {
+	w := open(t)
+	at := w.aligned(24 * time.Hour)
+	w.queued(numbered("q", "p", "m", 3)...)
+	w.rolled()
+	w.restart()
+	w.queued(msg("q", "p", "n"))
+	w.want(w.pop("q", "autoAck=true", "batch=2"), "m0", "m1")
+	wide := func(minutes int) {
+		t.Helper()
+		for range 4 { // each is a chance to fold a file
+			w.rolled()
+		}
+		want := fmt.Sprintf(`{"timeRange":{"from":"T","to":"T"},"bucketMinutes":%d,"series":[`, minutes)
+		if minutes == 1 {
+			want += ops(at, "q", "1 3 0 0 0 0 0 0 1 0", "1", "null", "0.05 0.00 0.00 0.00 0.00") + "," + ops(at.Add(time.Minute), "q", "1 1 2 0 0 0 0 0 0 0", "1", "L", "0.02 0.03 0.00 0.00 0.00")
+		} else {
+			want += ops(at, "q", "2 4 2 0 0 0 0 0 1 0", "1", "L", "0.00 0.00 0.00 0.00 0.00")
+		}
+		w.wantFigures("/api/v1/analytics/queue-ops?"+between(at.Add(time.Second), at.Add(50*time.Minute)), want+`],"queues":["q"]}`)
+	}
+	wide(1)
+	w.clock.advance(24 * time.Hour)
+	wide(1)
+	w.clock.advance(24 * time.Hour)
+	wide(15)
+	w.restart()
+	wide(15)
+	w.clock.advance(8 * 24 * time.Hour)
+	wide(60)
+	w.crash()
+	wide(60)
+	if s := w.status(""); s.Messages.Total != 4 || s.Messages.Requests["push"] != 2 {
+		t.Errorf("totals: %+v", s.Messages)
+	}
+}

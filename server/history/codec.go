@@ -111,22 +111,32 @@ func appendTraffic(dst []byte, t *broker.Traffic) []byte {
 // DecodeMinute reads the frame at the front of b, and its length. A counter that this version
 // does not know is passed over.
 func DecodeMinute(b []byte) (m Minute, n int, err error) {
+	var d decoder
+	if n, err = d.minute(b, &m); err != nil {
+		return Minute{}, 0, err
+	}
+	return m, n, nil
+}
+
+// minute reads a frame into m, of which it uses the room for queues again.
+func (d *decoder) minute(b []byte, m *Minute) (n int, err error) {
+	*m = Minute{Queues: m.Queues[:0]}
 	if len(b) < frameHeader {
-		return m, 0, errShort
+		return 0, errShort
 	}
 	length := binary.LittleEndian.Uint32(b[4:])
 	if length > maxFrame {
-		return m, 0, errCorrupt
+		return 0, errCorrupt
 	}
 	if n = frameHeader + int(length); len(b) < n {
-		return m, 0, errShort
+		return 0, errShort
 	}
 	if crc32.Checksum(b[4:n], castagnoli) != binary.LittleEndian.Uint32(b) {
-		return m, 0, errCorrupt
+		return 0, errCorrupt
 	}
-	d := decoder{b: b[frameHeader:n]}
+	d.b, d.bad = b[frameHeader:n], false
 	if d.bytes(1); d.bad || b[frameHeader] != version {
-		return m, 0, errCorrupt
+		return 0, errCorrupt
 	}
 	m.StartMs, m.LengthMs = d.varint(), d.varint()
 	d.traffic(&m.Totals)
@@ -138,17 +148,21 @@ func DecodeMinute(b []byte) (m Minute, n int, err error) {
 		}
 	}
 	for range d.count(16) {
-		var q Queue
+		var was Queue // in this place, in the minute before
+		if n := len(m.Queues); n < cap(m.Queues) {
+			was = m.Queues[:n+1][n]
+		}
+		m.Queues = append(m.Queues, Queue{})
+		q := &m.Queues[len(m.Queues)-1]
 		copy(q.ID[:], d.bytes(16))
-		q.Name, q.Namespace, q.Task = d.text(), d.text(), d.text()
+		q.Name, q.Namespace, q.Task = d.text(was.Name), d.text(was.Namespace), d.text(was.Task)
 		q.Partitions, q.Parked, q.MaxLagMs = d.varint(), d.varint(), d.varint()
 		d.traffic(&q.Traffic)
-		m.Queues = append(m.Queues, q)
 	}
 	if d.bad || len(d.b) > 0 {
-		return Minute{}, 0, errCorrupt
+		return 0, errCorrupt
 	}
-	return m, n, nil
+	return n, nil
 }
 
 // decoder reads until something is wrong, and then only zeros.
@@ -158,6 +172,11 @@ type decoder struct {
 }
 
 func (d *decoder) varint() int64 {
+	if len(d.b) > 0 && d.b[0] < 0x80 { // most are
+		v := int64(d.b[0]>>1) ^ -int64(d.b[0]&1)
+		d.b = d.b[1:]
+		return v
+	}
 	v, n := binary.Varint(d.b)
 	if n <= 0 {
 		d.b, d.bad = nil, true
@@ -187,7 +206,14 @@ func (d *decoder) bytes(n int) []byte {
 	return taken
 }
 
-func (d *decoder) text() string { return string(d.bytes(d.count(1))) }
+// text reads a text. It is last, if that is equal: minutes name the same queues over and over.
+func (d *decoder) text(last string) string {
+	b := d.bytes(d.count(1))
+	if string(b) == last {
+		return last
+	}
+	return string(b)
+}
 
 func (d *decoder) traffic(t *broker.Traffic) {
 	for i := range d.count(1) {

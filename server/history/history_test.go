@@ -122,7 +122,7 @@ func TestDamagedLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join(dir, name(day))
+	path := filepath.Join(dir, name(file{startMs: day}))
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestNewestAfterClockWasSetBack(t *testing.T) {
 // What cannot be removed keeps no minute out.
 func TestOldFileStays(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, name(0), "in the way"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, name(file{}), "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l := New(Options{Dir: dir, Retention: 48 * time.Hour, Logger: zerolog.Nop()})

@@ -2,10 +2,12 @@ package history
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -24,11 +26,12 @@ type Options struct {
 	FS        vfs.FS // nil: the operating system's
 	Dir       string // made with the first minute; "": minutes are not kept
 	Retention time.Duration
+	MaxBytes  int64 // of all files together; 0: no bound
 	Logger    zerolog.Logger
 }
 
 // fileMs is how much time goes into a file.
-const fileMs = 24 * 60 * 60 * 1000
+const fileMs = dayMs
 
 // Log is a series of files of minutes.
 type Log struct {
@@ -40,6 +43,10 @@ type Log struct {
 	firstMs int64    // the time in its name
 	size    int64
 	warned  bool // of the failure that lasts
+	full    bool // the file has had its share of the bytes, which is logged once
+
+	foldMu   sync.Mutex    // one Fold at a time
+	unfolded map[file]bool // that could not be, which is logged once
 }
 
 // New returns a log. It reads nothing.
@@ -47,35 +54,83 @@ func New(o Options) *Log {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	return &Log{o: o}
+	return &Log{o: o, unfolded: map[file]bool{}}
 }
 
-const suffix = ".minutes"
+// file is one of the files of a log.
+type file struct {
+	startMs int64 // of its first minute, as its name says
+	grain   int   // what it is made of, an index of grains
+}
 
-// name forms the name of a file from the start of its first minute.
-func name(ms int64) string { return fmt.Sprintf("%020d%s", ms, suffix) }
+// name forms the name of a file.
+func name(f file) string { return fmt.Sprintf("%020d%s", f.startMs, grains[f.grain].suffix) }
 
-func startOf(file string) (ms int64, ok bool) {
-	digits, ok := strings.CutSuffix(file, suffix)
+func (l *Log) pathOf(f file) string { return filepath.Join(l.o.Dir, name(f)) }
+
+func fileOf(name string) (f file, ok bool) {
+	digits, suffix, _ := strings.Cut(name, ".")
+	for f.grain = range grains {
+		if ok = grains[f.grain].suffix == "."+suffix; ok {
+			break
+		}
+	}
 	if !ok || len(digits) != 20 {
-		return 0, false
+		return f, false
 	}
 	ms, err := strconv.ParseInt(digits, 10, 64)
-	return ms, err == nil && ms >= 0
+	f.startMs = ms
+	return f, err == nil && ms >= 0
 }
 
-// files returns the starts of all files, oldest first.
-func (l *Log) files() (starts []int64) {
+// files returns all files, oldest first, and of those that begin together the coarsest: it
+// is there because the others are not needed any more.
+func (l *Log) files() (all []file) {
 	names, err := l.o.FS.List(l.o.Dir)
 	if err != nil {
 		return nil // there are none yet, or none that can be read
 	}
-	for _, n := range names { // sorted
-		if ms, ok := startOf(n); ok {
-			starts = append(starts, ms)
+	for _, n := range names {
+		if f, ok := fileOf(n); ok {
+			all = append(all, f)
 		}
 	}
-	return starts
+	slices.SortFunc(all, func(x, y file) int { return cmp.Or(cmp.Compare(x.startMs, y.startMs), cmp.Compare(y.grain, x.grain)) })
+	return slices.CompactFunc(all, func(x, y file) bool { return x.startMs == y.startMs })
+}
+
+// remove removes a file, with what an interrupted fold has left of it.
+func (l *Log) remove(f file) {
+	for grain := range f.grain + 1 {
+		if err := l.o.FS.Remove(l.pathOf(file{f.startMs, grain})); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.o.Logger.Warn().Err(err).Msg("old metrics are not removed")
+		}
+	}
+}
+
+// open opens a file, or what it has become meanwhile.
+func (l *Log) open(f file) (vfs.File, error) {
+	for {
+		opened, err := l.o.FS.Open(l.pathOf(f))
+		if err == nil || f.grain == len(grains)-1 {
+			return opened, err
+		}
+		f.grain++
+	}
+}
+
+// Grain returns how much time the records have of which there are minutes from an instant on
+// and before another; 0: about a minute.
+func (l *Log) Grain(fromMs, toMs int64) (ms int64) {
+	if l.o.Dir == "" {
+		return 0
+	}
+	for _, f := range l.files() {
+		if f.startMs < toMs && f.startMs+fileMs > fromMs {
+			ms = max(ms, grains[f.grain].ms)
+		}
+	}
+	return ms
 }
 
 // Newest returns the newest minute there is, with the largest totals: a clock that was set
@@ -85,11 +140,11 @@ func (l *Log) Newest(nowMs int64) (newest Minute, ok bool) {
 	if l.o.Dir == "" {
 		return newest, false
 	}
-	for _, start := range slices.Backward(l.files()) {
-		if ok && start < nowMs-2*fileMs {
+	for _, f := range slices.Backward(l.files()) {
+		if ok && f.startMs < nowMs-2*fileMs {
 			break
 		}
-		m, found := l.last(start)
+		m, found := l.last(f)
 		if !found {
 			continue
 		}
@@ -107,8 +162,8 @@ func (l *Log) Newest(nowMs int64) (newest Minute, ok bool) {
 
 // last returns the last whole minute of a file. It passes over the others by their lengths:
 // a day of many queues is long, and a start waits for this.
-func (l *Log) last(start int64) (m Minute, ok bool) {
-	f, err := l.o.FS.Open(filepath.Join(l.o.Dir, name(start)))
+func (l *Log) last(of file) (m Minute, ok bool) {
+	f, err := l.open(of)
 	if err != nil {
 		return m, false
 	}
@@ -150,13 +205,14 @@ func (l *Log) Minutes(fromMs, toMs int64) iter.Seq[*Minute] {
 		if l.o.Dir == "" {
 			return
 		}
-		for _, start := range l.files() {
+		for _, f := range l.files() {
 			// A minute that began before a roll, or on a clock that was set back, lies in a
 			// file of another day.
-			if start >= toMs+fileMs || start < fromMs-2*fileMs {
+			if f.startMs >= toMs+fileMs || f.startMs < fromMs-2*fileMs {
 				continue
 			}
-			for m := range l.walk(start) {
+			var failed error // of a file that was removed, or goes as far as it can be read
+			for m := range l.walk(f, &failed) {
 				if m.StartMs >= fromMs && m.StartMs < toMs && !yield(m) {
 					return
 				}
@@ -165,35 +221,40 @@ func (l *Log) Minutes(fromMs, toMs int64) iter.Seq[*Minute] {
 	}
 }
 
-// walk yields the minutes of a file up to the first frame that is not whole.
-func (l *Log) walk(start int64) iter.Seq[*Minute] {
+// walk yields the minutes of a file up to the first frame that is not whole. What fails, other
+// than that, it leaves in failed.
+func (l *Log) walk(of file, failed *error) iter.Seq[*Minute] {
 	return func(yield func(*Minute) bool) {
-		f, err := l.o.FS.Open(filepath.Join(l.o.Dir, name(start)))
+		f, err := l.open(of)
 		if err != nil {
-			return // removed meanwhile
-		}
-		defer f.Close()
-		size, err := f.Size()
-		if err != nil {
+			*failed = err
 			return
 		}
-		r := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 64<<10)
-		var frame []byte
-		for rest := size; ; rest -= int64(len(frame)) {
+		defer f.Close()
+		rest, err := f.Size()
+		if err != nil {
+			*failed = err
+			return
+		}
+		r := bufio.NewReaderSize(io.NewSectionReader(f, 0, rest), 64<<10)
+		var d decoder
+		var m Minute
+		for frame := []byte(nil); rest >= frameHeader; rest -= int64(len(frame)) {
 			header, err := r.Peek(frameHeader)
 			if err != nil {
+				*failed = err
 				return
 			}
 			n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(header[4:]))
 			if n > rest {
 				return
 			}
-			frame = append(frame[:0], make([]byte, n)...)
+			frame = slices.Grow(frame[:0], int(n))[:n]
 			if _, err := io.ReadFull(r, frame); err != nil {
+				*failed = err
 				return
 			}
-			m, _, err := DecodeMinute(frame)
-			if err != nil || !yield(&m) {
+			if _, err := d.minute(frame, &m); err != nil || !yield(&m) {
 				return
 			}
 		}
@@ -221,6 +282,15 @@ func (l *Log) append(m *Minute) error {
 		}
 	}
 	frame := AppendMinute(nil, m)
+	if l.o.MaxBytes > 0 && l.size+int64(len(frame)) > l.o.MaxBytes/2 && len(m.Queues) > 0 {
+		if !l.full {
+			l.o.Logger.Warn().Str("path", l.path).Int64("bytes", l.size).Msg("the metrics of this day are too long: from now on without queues")
+		}
+		l.full = true
+		short := *m
+		short.Queues = nil
+		frame = AppendMinute(nil, &short)
+	}
 	if _, err := l.file.WriteAt(frame, l.size); err != nil {
 		empty := l.size == 0
 		err = errors.Join(fmt.Errorf("write a minute: %w", err), l.close())
@@ -243,24 +313,22 @@ func (l *Log) roll(ms int64) error {
 		return fmt.Errorf("make directory of metrics: %w", err)
 	}
 	taken := map[int64]bool{}
-	for _, start := range l.files() {
-		taken[start] = true
-		if start < ms-l.o.Retention.Milliseconds()-fileMs {
-			if err := l.o.FS.Remove(filepath.Join(l.o.Dir, name(start))); err != nil {
-				l.o.Logger.Warn().Err(err).Msg("old metrics are not removed")
-			}
+	for _, f := range l.files() {
+		taken[f.startMs] = true
+		if f.startMs < ms-l.o.Retention.Milliseconds()-fileMs {
+			l.remove(f)
 		}
 	}
 	first := ms
 	for taken[first] {
 		first++
 	}
-	path := filepath.Join(l.o.Dir, name(first))
+	path := l.pathOf(file{startMs: first})
 	f, err := l.o.FS.Create(path)
 	if err != nil {
 		return fmt.Errorf("begin a file of metrics: %w", err)
 	}
-	l.file, l.path, l.firstMs, l.size = f, path, ms, 0
+	l.file, l.path, l.firstMs, l.size, l.full = f, path, ms, 0, false
 	return nil
 }
 

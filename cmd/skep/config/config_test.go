@@ -122,6 +122,7 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"SKEP_ANSWER_BYTES", "1048577", func() bool { return c.Server.AnswerBytes == 1048577 }},
 		{"SKEP_METRICS_MAX_GROUPS", "78", func() bool { return c.Server.MetricsGroups == 78 }},
 		{"METRICS_RETENTION_DAYS", "9", func() bool { return c.Server.MetricsRetention == 9*day }},
+		{"SKEP_METRICS_MAX_BYTES", "1048577", func() bool { return c.Server.MetricsBytes == 1048577 }},
 		{"METRICS_FLUSH_MS", "1001", func() bool { return c.Server.MetricsEvery == 1001*time.Millisecond }},
 		{"SKEP_MAX_CONNS", "77", func() bool { return c.Server.MaxConns == 77 }},
 		{"DEFAULT_TIMEOUT", "77", func() bool { return c.Server.PopTimeout == 77*time.Millisecond }},

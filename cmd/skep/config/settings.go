@@ -71,6 +71,8 @@ func mainSettings() []setting {
 			kind: number("", 1, 1_000_000, func(c *Config, n int64) { c.Server.MetricsGroups = int(n) })},
 		{name: "METRICS_RETENTION_DAYS", value: size(server.DefaultMetricsRetention / day), meaning: "how long the records of what went through are kept, one a minute",
 			kind: number("days", 1, 36_500, func(c *Config, n int64) { c.Server.MetricsRetention = time.Duration(n) * day })},
+		{name: "SKEP_METRICS_MAX_BYTES", value: size(server.DefaultMetricsBytes), meaning: "most that these records may take on [disk](operations.md#the-data-directory)",
+			kind: number("bytes", 1<<20, 1<<40, func(c *Config, n int64) { c.Server.MetricsBytes = n })},
 		{name: "METRICS_FLUSH_MS", value: size(server.DefaultMetricsEvery / time.Millisecond), meaning: "pause between two of these records",
 			kind: milliseconds(1000, 3_600_000, func(c *Config, d time.Duration) { c.Server.MetricsEvery = d })},
 		{name: "SKEP_MAX_CONNS", value: size(server.DefaultMaxConns), meaning: "connections served at a time, fewer if the limit of [open files](operations.md#file-descriptors) is lower. Another is answered 503 and closed",
