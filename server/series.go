@@ -40,17 +40,17 @@ func (r *request) walk(s timeRange, q filters, owner *broker.Tenant) *walk {
 	return w
 }
 
-// named tells which queues q asks for; a filter that is empty is none.
-func (q filters) named() func(*broker.QueueTraffic) bool {
-	queue, namespace, task := q.text("queue"), q.text("namespace"), q.text("task")
+// named tells which queues f asks for; a filter that is empty is none.
+func (f filters) named() func(*broker.QueueTraffic) bool {
+	queue, namespace, task := f.text("queue"), f.text("namespace"), f.text("task")
 	return func(t *broker.QueueTraffic) bool {
 		return (queue == "" || t.Name == queue) && (namespace == "" || t.Namespace == namespace) && (task == "" || t.Task == task)
 	}
 }
 
-// narrowed reports whether q asks for less than everything.
-func (q filters) narrowed() bool {
-	return q.text("queue") != "" || q.text("namespace") != "" || q.text("task") != ""
+// narrowed reports whether f asks for less than everything.
+func (f filters) narrowed() bool {
+	return f.text("queue") != "" || f.text("namespace") != "" || f.text("task") != ""
 }
 
 // minutes yields every minute of the time range, the running one last. They are overwritten by the
