@@ -35,6 +35,7 @@ type fake struct {
 	queues     []broker.QueueInfo
 	partitions []broker.PartitionInfo
 	existed    bool
+	noKey      bool // it is missing, and pushes are refused
 
 	groups      []broker.GroupInfo
 	lagging     []broker.LaggingPartition
@@ -124,7 +125,9 @@ func (f *fake) Configure(_ broker.Tenant, queue string,
 		return broker.QueueInfo{}, fmt.Errorf("configure: %w", err)
 	}
 	f.configured = append(f.configured, options)
-	return broker.QueueInfo{ID: testID(1), Name: queue, Options: options}, nil
+	return broker.QueueInfo{
+		ID: testID(1), Name: queue, Options: options, KeyMissing: options.EncryptionEnabled, PushesRefused: f.noKey,
+	}, nil
 }
 
 func (f *fake) Queues(broker.Tenant) ([]broker.QueueInfo, error) {
@@ -213,6 +216,14 @@ func (f *fake) Messages(_ broker.Tenant, filter broker.MessageFilter) (broker.Me
 
 func (f *fake) Message(broker.Tenant, uuid.UUID, string) (broker.MessageDetail, error) {
 	return f.detail, f.err
+}
+
+// AppendPayload decrypts by putting a text before the payload.
+func (f *fake) AppendPayload(dst, stored []byte, encrypted bool) ([]byte, bool) {
+	if encrypted {
+		dst = append(dst, "of "...)
+	}
+	return append(dst, stored...), encrypted
 }
 
 func (f *fake) Stats() broker.Stats                { return f.stats }

@@ -77,6 +77,7 @@ type Broker interface {
 
 	Messages(t broker.Tenant, f broker.MessageFilter) (broker.MessagePage, error)
 	Message(t broker.Tenant, partitionID uuid.UUID, transactionID string) (broker.MessageDetail, error)
+	AppendPayload(dst, stored []byte, encrypted bool) (_ []byte, decrypted bool)
 	Maintenance() broker.Maintenance
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error

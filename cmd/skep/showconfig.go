@@ -47,7 +47,7 @@ not start with it. Files are not looked at.`,
 	return cmd
 }
 
-// checkTogether refuses what is allowed by itself and not with the rest. The files of TLS are
+// checkTogether refuses what is allowed by itself and not with the rest. The files are
 // for the user of the service to read, perhaps for nobody else.
 func checkTogether(c *config.Config) error {
 	silent := zerolog.Nop()
@@ -56,6 +56,9 @@ func checkTogether(c *config.Config) error {
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return errHalfTLS
+	}
+	if c.EncryptionKey != nil && c.EncryptionKeyFile != "" {
+		return errTwoKeys
 	}
 	return nil
 }

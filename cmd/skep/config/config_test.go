@@ -73,6 +73,8 @@ func TestG960Values(t *testing.T) {
 		"no interval of sync": {env: []string{"SKEP_FSYNC=interval:0"}, bad: "SKEP_FSYNC=\"interval:0\": not a whole number of milliseconds; allowed: `group`, `interval:<ms>` with at least 1, `never`"},
 		"no mode like that":   {env: []string{"DEFAULT_SUBSCRIPTION_MODE=newest"}, bad: "DEFAULT_SUBSCRIPTION_MODE=\"newest\": not known; allowed: `all`, `new`"},
 		"no level like that":  {env: []string{"LOG_LEVEL=loud"}, bad: "LOG_LEVEL=\"loud\": not a log level; allowed: `trace`, `debug`, `info`, `warn`, `error`, `fatal`, `panic`, `off`"},
+		"no key":              {env: []string{"QUEEN_ENCRYPTION_KEY=" + strings.Repeat("0g", 32)}, bad: `QUEEN_ENCRYPTION_KEY="<set:64 chars>": not 64 hexadecimal digits; allowed: 64 hexadecimal digits`},
+		"half a key":          {env: []string{"QUEEN_ENCRYPTION_KEY=0f"}, bad: `QUEEN_ENCRYPTION_KEY="<set:2 chars>": not 64 hexadecimal digits; allowed: 64 hexadecimal digits`},
 		"pprof without port":  {args: []string{"--pprof=6060"}, bad: `--pprof="6060": address 6060: missing port in address; allowed: HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +129,9 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"DEFAULT_SUBSCRIPTION_MODE", "new", func() bool { return c.Server.DefaultSubscriptionMode == "new" }},
 		{"QUEEN_LOG_JSON", "on", func() bool { return c.LogJSON }},
 		{"RUST_LOG", "error", func() bool { return c.LogLevel == zerolog.ErrorLevel }},
+		{"QUEEN_ENCRYPTION_KEY", strings.Repeat("0f", 32), func() bool { return c.EncryptionKey != nil && c.EncryptionKey[31] == 15 }},
+		{"SKEP_ENCRYPTION_KEY_FILE", "/k", func() bool { return c.EncryptionKeyFile == "/k" }},
+		{"SKEP_ENCRYPTION_REQUIRED", "on", func() bool { return c.Broker.EncryptionRequired }},
 		{"SKEP_TLS_CERT", "/c", func() bool { return c.TLSCert == "/c" }},
 		{"SKEP_TLS_KEY", "/k", func() bool { return c.TLSKey == "/k" }},
 		{"SKEP_ALLOWED_HOSTS", "a,b", func() bool { return slices.Equal(c.AllowedHosts, []string{"a", "b"}) }},
@@ -232,7 +237,7 @@ func TestG960Remarks(t *testing.T) {
 		"blank is absent":  {env: "SKEP_FSYCN= QUEEN_MESH_PEERS= PG_HOST="},
 		"of other brokers": {env: "PG_HOST=a DB_NAME=b QUEEN_SEG_X=1 POP_WAIT_MAX_INTERVAL_MS=1 STATS_INTERVAL_MS=1", ignored: "DB_NAME PG_HOST POP_WAIT_MAX_INTERVAL_MS QUEEN_SEG_X STATS_INTERVAL_MS"},
 		"peers":            {env: "QUEEN_MESH_PEERS=a,b", ignored: "QUEEN_MESH_PEERS", warnings: 1},
-		"encryption key":   {env: "QUEEN_ENCRYPTION_KEY=0123abcd", ignored: "QUEEN_ENCRYPTION_KEY", warnings: 1},
+		"encryption key":   {env: "QUEEN_ENCRYPTION_KEY=" + strings.Repeat("0f", 32)},
 		"tenants":          {env: "QUEEN_TENANCY_HEADER=true", ignored: "QUEEN_TENANCY_HEADER", warnings: 1},
 		"no tenants":       {env: "QUEEN_TENANCY_HEADER=false", ignored: "QUEEN_TENANCY_HEADER"},
 	} {
