@@ -148,6 +148,8 @@ type Broker struct {
 	dropped   dropped
 	rewritten rewritten
 
+	undecrypted atomic.Int64 // payloads that were read and could not be decrypted
+
 	leases *lease.Table
 	wheel  wheel
 

@@ -51,12 +51,15 @@ func (s *pushState) encrypt(keys *envelope.Keys, it *PushItem) (stored []byte, e
 
 // AppendPayload appends a payload as it was pushed to dst, of one that is stored, and reports
 // whether it was decrypted. That goes by its shape, whatever its queue asks for now: without
-// the key it is shown as it is stored. encrypted is what its message says of it.
+// the key it is shown as it is stored, and counted. encrypted is what its message says of it.
 func (b *Broker) AppendPayload(dst, stored []byte, encrypted bool) (_ []byte, decrypted bool) {
 	if b.o.Keys != nil {
 		if opened, ok := b.o.Keys.AppendOpen(dst, stored, encrypted); ok {
 			return opened, true
 		}
+	}
+	if encrypted {
+		b.undecrypted.Add(1)
 	}
 	return append(dst, stored...), false
 }

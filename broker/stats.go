@@ -30,6 +30,9 @@ type Stats struct {
 	// and those that the disk got back.
 	RewrittenSegments, RewrittenBytes, ReclaimedBytes int64
 
+	// UndecryptedPayloads were read encrypted: their key is not here.
+	UndecryptedPayloads int64
+
 	Segments      int
 	SegmentBytes  int64
 	SegmentWrites int64 // bytes that checkpoints and rewrites have written
@@ -69,7 +72,8 @@ func (b *Broker) Stats() Stats {
 		Traffic:           b.traffic.load(),
 		DroppedSegments:   d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
 		RewrittenSegments: r.segments.Load(), RewrittenBytes: r.copied.Load(), ReclaimedBytes: r.freed.Load(),
-		Segments: segments.Segments, SegmentBytes: segments.Bytes, SegmentWrites: segments.BytesWritten, OpenSegments: segments.OpenFiles,
+		UndecryptedPayloads: b.undecrypted.Load(),
+		Segments:            segments.Segments, SegmentBytes: segments.Bytes, SegmentWrites: segments.BytesWritten, OpenSegments: segments.OpenFiles,
 		Journal: b.journal.Stats(),
 		IDBytes: ids.MemoryBytes, IDDiskBytes: ids.DiskBytes,
 		DiskFree: b.space.free.Load(), DiskTotal: b.space.total.Load(), DiskFull: b.space.full.Load(),

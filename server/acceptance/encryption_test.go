@@ -114,7 +114,7 @@ func TestG822NothingInTheClear(t *testing.T) {
 			w.reads(w.popFrom("other", "replayed"), large)
 			for _, m := range w.messages("queue=q").Messages {
 				if !m.Encrypted || !strings.Contains(string(m.Data), "honey-") {
-					t.Errorf("listed: %.200v", m)
+					t.Errorf("%s: listed %.200s, encrypted %v", m.TransactionID, m.Data, m.Encrypted)
 				}
 			}
 			w.filed()
@@ -169,11 +169,14 @@ func TestG823Decryption(t *testing.T) {
 			d := w.message(m.PartitionID, m.TransactionID)
 			encrypted := m.TransactionID != "plain"
 			if got := stored(m.Data); got != want[m.TransactionID] || stored(d.Data) != got || string(d.Data) != string(d.Payload) || m.Encrypted != encrypted || d.Encrypted != encrypted {
-				t.Errorf("%s: listed %v, described %v, want %s", row.name, m, d, want[m.TransactionID])
+				t.Errorf("%s: %s listed %s, described %s, encrypted %v and %v, want %s", row.name, m.TransactionID, m.Data, d.Data, m.Encrypted, d.Encrypted, want[m.TransactionID])
 			}
 		}
+		if n := w.scrape()["queen_undecrypted_payloads_total"]; (n == 0) != row.opened {
+			t.Errorf("%s: %v payloads counted that could not be decrypted", row.name, n)
+		}
 		if d := w.deadLetters(); len(d) != 1 || d[0].ID != letter.ID || stored(d[0].Data) != want["d"] || d[0].Encrypted != row.opened {
-			t.Errorf("%s: dead letters %v", row.name, d)
+			t.Errorf("%s: dead letters %+v", row.name, d)
 		}
 	}
 }
@@ -219,7 +222,7 @@ func TestG820Interoperability(t *testing.T) {
 				t.Errorf("%s: pushed %.200s, popped %.200s", q, payload, got)
 			}
 			if m := w.message(p.PartitionID, p.Messages[0].TransactionID); m.Encrypted != (q == "encrypted") || string(m.Data) != want {
-				t.Errorf("%s: described %.200v", q, m)
+				t.Errorf("%s: described %.200s, encrypted %v", q, m.Data, m.Encrypted)
 			}
 		}
 	}
@@ -257,21 +260,21 @@ func TestG314ReplayedAsTheDestinationAsks(t *testing.T) {
 	replayed(two, "sealed")
 	for id, queue := range map[string]string{"one": "plain", "two": "sealed"} {
 		if m := stored(queue, id); !m.Encrypted || !strings.Contains(string(m.Data), `"authTag"`) {
-			t.Errorf("%s, with another key: %+v", id, m)
+			t.Errorf("%s, with another key: %s, encrypted %v", id, m.Data, m.Encrypted)
 		}
 	}
 	w.broker.Keys = keys(2, 1)
 	w.crash()
 	for id, queue := range map[string]string{"one": "plain", "two": "sealed"} {
 		if m := stored(queue, id); !m.Encrypted || string(m.Data) != quote(id) {
-			t.Errorf("%s, with the key again: %+v", id, m)
+			t.Errorf("%s, with the key again: %s, encrypted %v", id, m.Data, m.Encrypted)
 		}
 	}
 	for _, from := range queues {
 		for _, to := range queues {
 			id := from + " to " + to
 			if m := stored(to, id); m.Encrypted != (to == "sealed") || string(m.Data) != quote(id) {
-				t.Errorf("%s: %+v", id, m)
+				t.Errorf("%s: %s, encrypted %v", id, m.Data, m.Encrypted)
 			}
 		}
 	}
@@ -296,7 +299,7 @@ func TestG822Spool(t *testing.T) {
 		w.reads(w.popFrom(q, "p"), marked(q, "p", q), marked(q, "p", ""))
 		for _, m := range w.messages("queue=" + q).Messages {
 			if !m.Encrypted {
-				t.Errorf("%s: %+v", q, m)
+				t.Errorf("%s: %s is in the clear", q, m.TransactionID)
 			}
 		}
 	}
@@ -326,7 +329,7 @@ func TestG823AfterRewriteAndRepair(t *testing.T) {
 	w.reads(w.popFrom("q", "slow"), kept...)
 	for _, m := range w.messages("queue=q", "partition=slow").Messages {
 		if !m.Encrypted {
-			t.Errorf("%+v", m)
+			t.Errorf("%s is in the clear", m.TransactionID)
 		}
 	}
 	w.sealedOnly("a rewrite and a repair")
@@ -400,7 +403,7 @@ func TestG824Required(t *testing.T) {
 			w.total("q", 4)
 			for _, m := range w.messages("queue=q").Messages {
 				if m.Encrypted {
-					t.Errorf("encrypted without a key: %+v", m)
+					t.Errorf("%s is encrypted without a key", m.TransactionID)
 				}
 			}
 		})
