@@ -35,6 +35,9 @@ var (
 	// ErrNoRoom refuses a pop whose answer would take more memory than there is for
 	// answers. Nothing was leased or taken.
 	ErrNoRoom = errors.New("broker: no room for the answer")
+	// ErrNoKey refuses what would be stored as plaintext in a queue that asks for encryption.
+	// Nothing was stored. See Options.EncryptionRequired.
+	ErrNoKey = errors.New("broker: the queue is encrypted, and no encryption key is loaded")
 	// ErrMaintenance refuses to replay a dead letter while pushes are spooled. The dead
 	// letter is where it was.
 	ErrMaintenance = errors.New("broker: push maintenance is on")
@@ -57,6 +60,8 @@ type PushItem struct {
 	TransactionID []byte
 	Payload       []byte    // one valid JSON value, surrounding white space removed
 	TraceID       uuid.UUID // zero: none
+
+	encrypted bool // Payload is what is stored: see encrypt
 }
 
 // PushStatus is the verdict on one item of a push.
@@ -154,8 +159,9 @@ type PopPart struct {
 // Message is one delivered message. Its slices stay valid and unchanged.
 type Message struct {
 	ID            uuid.UUID
-	TransactionID []byte // nil: minted, the text of ID
-	Payload       []byte
+	TransactionID []byte    // nil: minted, the text of ID
+	Payload       []byte    // as it is stored, see Broker.AppendPayload
+	Encrypted     bool      // the broker has encrypted it
 	ProducerSub   []byte    // nil: none
 	TraceID       uuid.UUID // zero: none
 	CreatedAtMs   int64
@@ -238,6 +244,10 @@ type QueueInfo struct {
 	Consumed             int64 // messages that acknowledgements have passed, all groups'
 	Leases               LeaseCounts
 	DeadLetterPartitions int // partitions with dead letters
+
+	// Of Configure alone: Options ask for encryption, and no key is loaded. Payloads are
+	// stored as they are, or refused.
+	KeyMissing, PushesRefused bool
 }
 
 // LeaseCounts say what is leased.
@@ -286,7 +296,8 @@ type DeadLetter struct {
 	Group         string
 	Error         string
 	RetryCount    int64
-	Payload       []byte
+	Payload       []byte // as it is stored, see Broker.AppendPayload
+	Encrypted     bool   // the broker has encrypted it
 	ProducerSub   []byte
 	TraceID       uuid.UUID
 	CreatedAtMs   int64 // append time of the message

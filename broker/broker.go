@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/skepmq/skep/broker/envelope"
 	"github.com/skepmq/skep/broker/lease"
 	"github.com/skepmq/skep/index/dedup"
 	"github.com/skepmq/skep/log/catalog"
@@ -62,6 +63,12 @@ type Options struct {
 	// queues, partitions and groups are refused; 0: no bound.
 	MaxHeapBytes int64
 
+	// Keys encrypt the payloads of queues that ask for it, and decrypt; nil: nothing is
+	// encrypted. See encryption.go.
+	Keys *envelope.Keys
+	// EncryptionRequired refuses pushes to such queues while there are no Keys.
+	EncryptionRequired bool
+
 	MaxParked      int   // long polls at a time; 0: 100,000
 	MaxAnswerBytes int64 // bytes of the messages of one pop; 0: 8 MiB
 }
@@ -104,11 +111,12 @@ func setDefault[T int | int64 | time.Duration](v *T, to T) {
 
 // Broker is an open data directory. Its methods are safe for concurrent use.
 type Broker struct {
-	o         Options
-	log       zerolog.Logger
-	clock     *clock
-	lock      io.Closer // of the data directory
-	directory uint64    // id of the data directory
+	o            Options
+	maxEncrypted int // maxEncrypted, less in tests
+	log          zerolog.Logger
+	clock        *clock
+	lock         io.Closer // of the data directory
+	directory    uint64    // id of the data directory
 
 	journal *journal.Journal
 	store   *partlog.Store
@@ -148,6 +156,8 @@ type Broker struct {
 	recovered []Phase // how long each part of Open took
 	dropped   dropped
 	rewritten rewritten
+
+	undecrypted atomic.Int64 // payloads that were read and could not be decrypted
 
 	leases *lease.Table
 	wheel  wheel

@@ -58,7 +58,11 @@ func (b *Broker) Configure(t Tenant, name string, change func(current QueueOptio
 		if ok, err := b.configure(q, &o); ok || err != nil {
 			b.created.wake("")
 			b.created.wake(name)
-			return q.identity(), err
+			info := q.identity()
+			if err == nil {
+				b.reportKeyMissing(&info)
+			}
+			return info, err
 		}
 	}
 }

@@ -222,7 +222,8 @@ func (b *Broker) appendDeadLetter(dst []byte, h *partition, d *record.DeadLetter
 	start := len(dst)
 	dst = record.BeginFrame(dst, record.KindBatch)
 	raw := segment.AppendMessage(nil, &segment.Message{
-		TransactionID: []byte(d.TransactionID), Payload: m.Payload, ProducerSub: m.ProducerSub, TraceID: m.TraceID,
+		TransactionID: []byte(d.TransactionID), Payload: m.Payload, Encrypted: m.Encrypted,
+		ProducerSub: m.ProducerSub, TraceID: m.TraceID,
 	})
 	dst = segment.AppendBatch(dst, &segment.Header{Count: 1}, raw)
 	segment.Seal(dst[start+record.FrameHeaderLen:], h.number, d.Offset, stamp, b.newBatchID(stamp, d.Offset))
@@ -316,6 +317,7 @@ func (b *Broker) replay(t Tenant, from *queue, id uuid.UUID, queueName, partitio
 	} else if !ok {
 		return ReplayResult{}, b.rested(ErrDeadLetterNotFound)
 	}
+	b.decrypt(&letter)
 	r := ReplayResult{DeadLetter: letter, Queue: letter.Queue, Partition: letter.Partition, TransactionID: "dlq:" + letter.ID.String()}
 	if queueName != nil {
 		r.Queue = *queueName
@@ -339,7 +341,11 @@ func (b *Broker) move(t Tenant, r *ReplayResult, removal []byte, removed func())
 	s.items = []PushItem{{
 		Queue: []byte(r.Queue), Partition: []byte(r.Partition),
 		TransactionID: []byte(r.TransactionID), Payload: r.DeadLetter.Payload, TraceID: r.DeadLetter.TraceID,
+		encrypted: r.DeadLetter.Encrypted,
 	}}
+	if err := b.mayStore(t, s.items); err != nil {
+		return err
+	}
 	s.sub = r.DeadLetter.ProducerSub
 	s.results = make([]PushResult, 1)
 	s.suffix, s.stored = removal, removed

@@ -230,7 +230,7 @@ func (b *Broker) loadPayload(l *DeadLetter) (ok bool, err error) {
 		defer h.mu.Unlock()
 		return false, b.damageLocked(h, err)
 	}
-	l.Payload, l.ProducerSub, l.TraceID = m.Payload, m.ProducerSub, m.TraceID
+	l.Payload, l.Encrypted, l.ProducerSub, l.TraceID = m.Payload, m.Encrypted, m.ProducerSub, m.TraceID
 	return ok, nil
 }
 

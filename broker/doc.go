@@ -81,6 +81,9 @@
 // and an append, as by a push. What would need more, a two-phase protocol, is for
 // transactions over several brokers, and there are none.
 //
+// Payloads of queues that ask for it are encrypted where they are encoded, before the journal,
+// and decrypted where they leave the broker; see encryption.go.
+//
 // The spool of push maintenance is a hidden queue of one partition, whose messages are
 // pushed items (spoolItem). A drain appends runs of them where they belong, and the entry
 // that holds a run also moves the drain's cursor over it. A push is spooled until the

@@ -304,7 +304,7 @@ func (d *drainer) moveBatch(h *segment.Header, batch []byte) error {
 		}
 		d.tenant, d.sub = it.tenant, it.sub
 		d.items = append(d.items, PushItem{
-			Queue: it.queue, Partition: it.partition, TransactionID: it.key, Payload: it.payload,
+			Queue: it.queue, Partition: it.partition, TransactionID: it.key, Payload: it.payload, encrypted: it.encrypted,
 		})
 		d.ids = append(d.ids, it.id)
 		d.bytes += len(it.payload)

@@ -74,7 +74,7 @@ func (f *finder) load(offset int64) error {
 func newMessage(h *segment.Header, offset int64, m *segment.Message) Message {
 	return Message{
 		ID:            idOf(h.BaseID, offset, m),
-		TransactionID: m.TransactionID, Payload: m.Payload, ProducerSub: m.ProducerSub,
+		TransactionID: m.TransactionID, Payload: m.Payload, Encrypted: m.Encrypted, ProducerSub: m.ProducerSub,
 		TraceID: m.TraceID, CreatedAtMs: h.TimestampMs, Offset: offset,
 	}
 }

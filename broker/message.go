@@ -77,7 +77,7 @@ func (b *Broker) buriedMessage(s *shelf, p *partition, letters []*deadLetter) (M
 		return MessageDetail{}, cmp.Or(err, ErrMessageNotFound)
 	}
 	m := Message{
-		ID: l.MessageID, TransactionID: []byte(l.TransactionID), Payload: l.Payload,
+		ID: l.MessageID, TransactionID: []byte(l.TransactionID), Payload: l.Payload, Encrypted: l.Encrypted,
 		ProducerSub: l.ProducerSub, TraceID: l.TraceID, CreatedAtMs: l.CreatedAtMs,
 	}
 	// It lay before the start, whatever its id says.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/skepmq/skep/broker/envelope"
 	"github.com/skepmq/skep/index/dedup"
 	"github.com/skepmq/skep/log/journal"
 	"github.com/skepmq/skep/log/record"
@@ -23,7 +24,8 @@ import (
 // Under push maintenance, and until what it has spooled is drained, items are Buffered:
 // on disk, but in no queue yet.
 //
-// Errors, with nothing answered: ErrStorageFull, ErrMemoryHigh, ErrStorageFailed, ErrClosed.
+// Errors, with nothing answered: ErrStorageFull, ErrMemoryHigh, ErrNoKey, ErrStorageFailed,
+// ErrClosed.
 func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResult) error {
 	if len(items) == 0 {
 		return nil
@@ -35,6 +37,9 @@ func (b *Broker) Push(t Tenant, items []PushItem, sub []byte, results []PushResu
 		return b.storageError(err)
 	}
 	if err := b.mayMake(func() bool { return b.knowsPartitions(t, items) }); err != nil {
+		return err
+	}
+	if err := b.mayStore(t, items); err != nil {
 		return err
 	}
 	if b.maintenance.diverting.Load() {
@@ -77,6 +82,7 @@ type pushState struct {
 	next    []int32 // next item of the same batch, -1 at its end
 	byName  map[uint64]int32
 	raw     []byte // messages of the batch at hand
+	secret  []byte // the payload at hand, encrypted
 	frame   []byte // its frames
 	parts   []part // of frame
 	prefix  []byte // records that go before it, and then all of the entry
@@ -96,7 +102,8 @@ type pushBatch struct {
 	first, last int32
 	count       int32
 	p           *partition
-	end         int64 // one past its last offset
+	end         int64          // one past its last offset
+	keys        *envelope.Keys // that its payloads are encrypted with; nil: they are not
 }
 
 var pushPool = sync.Pool{New: func() any {
@@ -107,8 +114,8 @@ var pushPool = sync.Pool{New: func() any {
 const keepBytes = 1 << 20
 
 func (s *pushState) release() {
-	if cap(s.raw)+cap(s.frame)+cap(s.prefix) > keepBytes {
-		s.raw, s.frame, s.prefix = nil, nil, nil
+	if cap(s.raw)+cap(s.secret)+cap(s.frame)+cap(s.prefix) > keepBytes {
+		s.raw, s.secret, s.frame, s.prefix = nil, nil, nil, nil
 	}
 	if len(s.items) > 10_000 {
 		s.next, s.batches, s.hashes, s.entries = nil, nil, nil, nil
@@ -209,19 +216,33 @@ func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 	}
 }
 
-// appendBatch decides offsets and duplicates of a batch under the partition's lock and
-// hands its record to the journal. done is false if the queue or the partition is gone.
+// appendBatch encodes a batch and appends it. done is false if the queue or the partition is
+// gone.
 func (b *Broker) appendBatch(s *pushState, batch *pushBatch, q *queue, p *partition) (done bool, err error) {
 	window := windowMs(q.options.Load().DedupWindowSeconds)
 	// Repeats within a request were not spooled. What is drained together may be of
 	// several, and whether they know of each other is for the window to say.
 	s.findLeaders(b, batch, p.number, s.drained == nil || window > 0)
-	s.encode(batch) // outside the lock, as if nothing was stored before
+	// Outside the lock, as if nothing was stored before.
+	if err := b.encodeFor(s, batch, q); err != nil {
+		return false, err
+	}
+	return b.appendEncoded(s, batch, q, p, window)
+}
 
+// appendEncoded decides offsets and duplicates of a batch under the partition's lock and
+// hands its record to the journal. done is as in appendBatch.
+func (b *Broker) appendEncoded(s *pushState, batch *pushBatch, q *queue, p *partition, window int64) (done bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.goneLocked() {
 		return false, nil
+	}
+	if b.keysOf(q) != batch.keys {
+		// Configured meanwhile. Whoever has heard of that counts on it from then on.
+		if err := b.encodeFor(s, batch, q); err != nil {
+			return false, err
+		}
 	}
 	now := b.clock.stamp()
 	if window > 0 && s.hasKeys(batch) && !s.drained.unchecked() {

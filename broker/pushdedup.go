@@ -82,11 +82,14 @@ func (s *pushState) encodeNext(batch *pushBatch) {
 			continue
 		}
 		it := &s.items[i]
-		if count == maxBatchMessages || (count > 0 && len(s.raw)+len(it.Payload) > maxBatchBytes) {
+		payload, encrypted := s.encrypt(batch.keys, it)
+		if count == maxBatchMessages || (count > 0 && len(s.raw)+len(payload) > maxBatchBytes) {
 			s.endPart(count)
 			count = 0
 		}
-		m := segment.Message{Payload: it.Payload, ProducerSub: s.sub, TraceID: it.TraceID, ID: s.drained.id(i)}
+		m := segment.Message{
+			Payload: payload, Encrypted: encrypted, ProducerSub: s.sub, TraceID: it.TraceID, ID: s.drained.id(i),
+		}
 		if len(it.TransactionID) > 0 {
 			m.TransactionID = it.TransactionID
 		}

@@ -139,7 +139,7 @@ func (s *Span) messages() iter.Seq[Message] {
 			raw = rest
 			ok := yield(Message{
 				ID:            idOf(s.baseID, s.first+int64(i), &m),
-				TransactionID: m.TransactionID, Payload: m.Payload, ProducerSub: m.ProducerSub,
+				TransactionID: m.TransactionID, Payload: m.Payload, Encrypted: m.Encrypted, ProducerSub: m.ProducerSub,
 				TraceID: m.TraceID, CreatedAtMs: s.timestampMs, Offset: s.first + int64(i),
 			})
 			if !ok {

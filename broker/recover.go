@@ -27,7 +27,7 @@ import (
 func Open(o Options) (*Broker, error) {
 	o.setDefaults()
 	b := &Broker{
-		o: o, log: o.Logger, clock: newClock(o.Now, o.Wall, o.Logger),
+		o: o, maxEncrypted: maxEncrypted, log: o.Logger, clock: newClock(o.Now, o.Wall, o.Logger),
 		queues: map[queueKey]*queue{}, byNumber: map[uint32]*queue{}, groups: map[uint32]*group{},
 		nextQueue: 1, nextGroup: 1, grown: map[uint32]partlog.SegmentInfo{}, leases: &lease.Table{},
 		checkpointC: make(chan struct{}, 1), stopC: make(chan struct{}), closeC: make(chan struct{}),
@@ -47,6 +47,7 @@ func Open(o Options) (*Broker, error) {
 	if err := b.recover(); err != nil {
 		return nil, errors.Join(err, b.closeFiles())
 	}
+	b.warnKeyMissing()
 	b.checkSpace()
 	b.checkMemory()
 	b.wg.Go(b.checkpointer)

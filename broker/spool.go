@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 
 	"github.com/google/uuid"
+
+	"github.com/skepmq/skep/broker/envelope"
 )
 
 // The spool is a queue of one partition, which belongs to nobody. What is spooled is thus
@@ -110,11 +112,12 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 	s.items, s.results = items, results
 	s.group()
 	spooled := make([]PushItem, 0, len(items))
-	arena := make([]byte, 0, spoolBytes(items, sub))
+	arena := make([]byte, 0, spoolBytes(items, sub, b.o.Keys != nil))
 	name, now := []byte(spoolKey.name), b.clock.stamp()
 	for n := range s.batches {
 		batch := &s.batches[n]
 		s.findLeaders(b, batch, 0, true)
+		keys := b.keysOf(b.queueBytes(t, items[batch.first].Queue))
 		for i := batch.first; i >= 0; i = s.next[i] {
 			r, it := &results[i], &items[i]
 			if r.Status == itemRepeat {
@@ -122,10 +125,11 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 				continue
 			}
 			*r = PushResult{MessageID: b.newID(now), Minted: r.Minted, Status: Buffered, Offset: -1}
+			payload, encrypted := s.encrypt(keys, it)
 			start := len(arena)
 			arena = appendSpoolItem(arena, &spoolItem{
 				tenant: t, id: r.MessageID, queue: it.Queue, partition: it.Partition,
-				key: it.TransactionID, sub: sub, payload: it.Payload,
+				key: it.TransactionID, sub: sub, payload: payload, encrypted: encrypted,
 			})
 			spooled = append(spooled, PushItem{
 				Queue: name, Partition: []byte(spoolPartition), Payload: arena[start:len(arena):len(arena)],
@@ -136,11 +140,15 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 }
 
 // spoolBytes returns how many bytes the items take when they are encoded, at most.
-func spoolBytes(items []PushItem, sub []byte) (n int) {
+func spoolBytes(items []PushItem, sub []byte, encrypted bool) (n int) {
 	for i := range items {
 		it := &items[i]
+		payload := len(it.Payload)
+		if encrypted {
+			payload = envelope.SealedLen(payload)
+		}
 		n += spoolHeaderLen + 4*binary.MaxVarintLen32 +
-			len(it.Queue) + len(it.Partition) + len(it.TransactionID) + len(sub) + len(it.Payload)
+			len(it.Queue) + len(it.Partition) + len(it.TransactionID) + len(sub) + payload
 	}
 	return n
 }

@@ -16,6 +16,8 @@ const (
 	spoolVersion   = 1
 	spoolHasKey    = 1 << 0
 	spoolHasSub    = 1 << 1
+	spoolEncrypted = 1 << 2
+	spoolFlags     = spoolHasKey | spoolHasSub | spoolEncrypted
 	spoolHeaderLen = 2 + 16 + 16
 )
 
@@ -28,7 +30,8 @@ const (
 //	+---------+-------+--------+----+---+-------+---+-----------+---+-----+---+-----+---------+
 //
 //	version  uint8    1
-//	flags    uint8    1 has a key, 2 has a sub; what it has not takes no bytes
+//	flags    uint8    1 has a key, 2 has a sub; what it has not takes no bytes. 4 the
+//	                  payload is encrypted
 //	id       [16]     that the producer was told: the message keeps it
 //	n        uvarint  bytes that follow, in as few bytes as hold it
 //	key      its own transaction id, not empty; without one the id's text is it
@@ -44,6 +47,7 @@ type spoolItem struct {
 	key       []byte // empty: none
 	sub       []byte // nil: none
 	payload   []byte
+	encrypted bool
 }
 
 func appendSpoolItem(dst []byte, it *spoolItem) []byte {
@@ -61,6 +65,9 @@ func appendSpoolItem(dst []byte, it *spoolItem) []byte {
 		dst[at+1] |= spoolHasSub
 		dst = appendSized(dst, it.sub)
 	}
+	if it.encrypted {
+		dst[at+1] |= spoolEncrypted
+	}
 	return append(dst, it.payload...)
 }
 
@@ -70,7 +77,7 @@ func appendSized(dst, b []byte) []byte {
 
 // decodeSpoolItem reads what appendSpoolItem wrote. The slices are parts of b.
 func decodeSpoolItem(b []byte) (it spoolItem, err error) {
-	if len(b) < spoolHeaderLen || b[0] != spoolVersion || b[1]&^(spoolHasKey|spoolHasSub) != 0 {
+	if len(b) < spoolHeaderLen || b[0] != spoolVersion || b[1]&^spoolFlags != 0 {
 		return it, fmt.Errorf("%w: unknown version or too short", errSpoolItem)
 	}
 	flags := b[1]
@@ -87,7 +94,7 @@ func decodeSpoolItem(b []byte) (it spoolItem, err error) {
 	if !ok || flags&spoolHasKey != 0 && len(it.key) == 0 {
 		return spoolItem{}, fmt.Errorf("%w: a length is wrong", errSpoolItem)
 	}
-	it.payload = rest
+	it.payload, it.encrypted = rest, flags&spoolEncrypted != 0
 	return it, nil
 }
 

@@ -22,9 +22,10 @@ func spoolItems() []spoolItem {
 		return v
 	}
 	return []spoolItem{
-		{DefaultTenant, id(1), []byte("orders.created"), []byte("customer-42"), []byte("order-8891"), []byte("shop"), []byte(`{"n":1}`)},
-		{id(9), id(2), []byte("q"), []byte{}, nil, nil, []byte("null")},
-		{DefaultTenant, id(3), []byte{}, bytes.Repeat([]byte("p"), 200), nil, []byte{}, []byte{}},
+		{DefaultTenant, id(1), []byte("orders.created"), []byte("customer-42"), []byte("order-8891"), []byte("shop"), []byte(`{"n":1}`), false},
+		{id(9), id(2), []byte("q"), []byte{}, nil, nil, []byte("null"), false},
+		{DefaultTenant, id(3), []byte{}, bytes.Repeat([]byte("p"), 200), nil, []byte{}, []byte{}, false},
+		{DefaultTenant, id(4), []byte("q"), []byte("p"), []byte("k"), []byte("s"), []byte(`{"encrypted":"","iv":"","authTag":""}`), true},
 	}
 }
 

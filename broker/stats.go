@@ -34,6 +34,9 @@ type Stats struct {
 	// and those that the disk got back.
 	RewrittenSegments, RewrittenBytes, ReclaimedBytes int64
 
+	// UndecryptedPayloads were read encrypted: their key is not here.
+	UndecryptedPayloads int64
+
 	Segments      int
 	SegmentBytes  int64
 	SegmentWrites int64 // bytes that checkpoints and rewrites have written
@@ -74,7 +77,8 @@ func (b *Broker) Stats() Stats {
 		PinnedPops:        b.pops.pinned.Load(), OtherPops: b.pops.others.Load(), HeldPops: b.pops.held.Load(), HeldTime: time.Duration(b.pops.heldUs.Load()) * time.Microsecond,
 		DroppedSegments: d.segments.Load(), DroppedSegmentBytes: d.bytes.Load(),
 		RewrittenSegments: r.segments.Load(), RewrittenBytes: r.copied.Load(), ReclaimedBytes: r.freed.Load(),
-		Segments: segments.Segments, SegmentBytes: segments.Bytes, SegmentWrites: segments.BytesWritten, OpenSegments: segments.OpenFiles,
+		UndecryptedPayloads: b.undecrypted.Load(),
+		Segments:            segments.Segments, SegmentBytes: segments.Bytes, SegmentWrites: segments.BytesWritten, OpenSegments: segments.OpenFiles,
 		Journal: b.journal.Stats(),
 		IDBytes: ids.MemoryBytes, IDDiskBytes: ids.DiskBytes,
 		DiskFree: b.space.free.Load(), DiskTotal: b.space.total.Load(), DiskFull: b.space.full.Load(),

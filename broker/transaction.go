@@ -59,8 +59,8 @@ const maxTransactionBytes = 512 << 20
 // lease of its partition and group, whose id must then be among those that came along:
 // a worker whose lease has passed to another cannot commit.
 //
-// Errors, with nothing changed unless said otherwise: ErrStorageFull when there are
-// pushes, ErrPartitionDamaged and those of the disk, ErrClosed; ErrStorageFailed, with
+// Errors, with nothing changed unless said otherwise: ErrStorageFull and ErrNoKey when there
+// are pushes, ErrPartitionDamaged and those of the disk, ErrClosed; ErrStorageFailed, with
 // unknown outcome. Safe for concurrent use.
 func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 	r := TransactionResult{Pushed: make([]PushResult, len(x.Pushes)), Acked: make([]AckResult, len(x.Acks))}
@@ -70,6 +70,9 @@ func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 		}
 		if err := b.journal.Admit(); err != nil {
 			return TransactionResult{}, b.storageError(err)
+		}
+		if err := b.mayStore(t, x.Pushes); err != nil {
+			return TransactionResult{}, err
 		}
 	}
 	s := pushPool.Get().(*pushState)
@@ -103,11 +106,13 @@ func (b *Broker) Transact(t Tenant, x *Transaction) (TransactionResult, error) {
 type transaction struct {
 	b *Broker
 	t Tenant
-	s *pushState // items, results and, from preparePushes on, the frames of all lanes
+	s *pushState // items, results and, from encodePushes on, the frames of all lanes
 
 	limit int64 // maxTransactionBytes, less in tests
 
 	lanes    []pushLane
+	encoded  bool
+	tooLarge bool           // something cannot be encrypted
 	acks     []*acknowledge // one a partition and group
 	refusal  string         // of an ack that names no partition and group; "": all do
 	fenced   bool           // a lease id came along
@@ -137,18 +142,40 @@ func newTransaction(b *Broker, t Tenant, s *pushState) *transaction {
 	return &transaction{b: b, t: t, s: s, limit: maxTransactionBytes}
 }
 
-// preparePushes encodes the pushes. A transaction stores all of its items that do not
-// repeat one another, or none, so what is stored already does not change the bytes.
+// preparePushes groups the pushes by partition.
 func (tx *transaction) preparePushes() {
 	s := tx.s
 	s.group()
-	s.frame, s.parts = s.frame[:0], s.parts[:0]
 	tx.lanes = make([]pushLane, len(s.batches))
-	ends := make([]int, len(s.batches))
 	for i := range s.batches {
 		tx.lanes[i].batch = &s.batches[i]
 		s.findLeaders(tx.b, &s.batches[i], 0, true)
-		s.encodeNext(&s.batches[i])
+	}
+}
+
+// encodePushes encodes the pushes, unless they are as their queues ask for. A transaction
+// stores all of its items that do not repeat one another, or none, so what is stored already
+// does not change the bytes.
+func (tx *transaction) encodePushes() {
+	s := tx.s
+	for i := range tx.lanes {
+		l := &tx.lanes[i]
+		if keys := tx.b.keysOf(l.q); keys != l.batch.keys {
+			l.batch.keys, tx.encoded = keys, false
+		}
+	}
+	if tx.encoded {
+		return
+	}
+	tx.encoded = true
+	s.frame, s.parts = s.frame[:0], s.parts[:0]
+	ends := make([]int, len(tx.lanes))
+	for i := range tx.lanes {
+		if !s.encryptable(tx.lanes[i].batch, tx.b.maxEncrypted) {
+			tx.tooLarge = true
+			return
+		}
+		s.encodeNext(tx.lanes[i].batch)
 		ends[i] = len(s.parts)
 	}
 	from := 0
@@ -240,7 +267,8 @@ func (tx *transaction) run() (*Rollback, error) {
 	}
 }
 
-// resolve finds the partitions that exist. missing says that some do not.
+// resolve finds the partitions that exist, and encodes what goes there. missing says that
+// some do not.
 func (tx *transaction) resolve() (missing bool) {
 	tx.partitions = tx.partitions[:0]
 	for i := range tx.lanes {
@@ -268,6 +296,7 @@ func (tx *transaction) resolve() (missing bool) {
 	}
 	slices.SortFunc(tx.partitions, (*partition).before)
 	tx.partitions = slices.Compact(tx.partitions)
+	tx.encodePushes()
 	return missing
 }
 

@@ -18,6 +18,9 @@ type verdict struct {
 // first: a repeat of a transaction that has committed shall hear of its duplicates, not
 // of the lease that the first one released.
 func (tx *transaction) decideLocked() verdict {
+	if tx.tooLarge {
+		return verdict{rollback: &Rollback{RollbackTooLarge, errTooLarge}}
+	}
 	if v := tx.decidePushesLocked(); v != (verdict{}) {
 		return v
 	}
@@ -31,7 +34,7 @@ func (tx *transaction) decidePushesLocked() verdict {
 		if l.p == nil {
 			continue
 		}
-		if l.p.goneLocked() {
+		if l.p.goneLocked() || tx.b.keysOf(l.q) != l.batch.keys {
 			return verdict{stale: true}
 		}
 		window := windowMs(l.q.options.Load().DedupWindowSeconds)

@@ -46,6 +46,11 @@ var (
 		{TransactionID: []byte{}, ProducerSub: []byte("svc"), TraceID: [16]byte{15: 9}, Payload: []byte{}},
 		{TransactionID: []byte("order-2"), ID: [16]byte{1, 15: 7}, Payload: []byte(`[]`)},
 	}
+	// Newer than the golden file of the others, which stays as it was.
+	testEncrypted = []Message{
+		{Payload: []byte(`{"encrypted":"","iv":"","authTag":""}`), Encrypted: true},
+		{TransactionID: []byte("order-3"), ProducerSub: []byte("svc"), TraceID: [16]byte{15: 9}, ID: [16]byte{1, 15: 8}, Payload: []byte(`1`), Encrypted: true},
+	}
 )
 
 func testBatch(messages ...Message) []byte {
@@ -61,11 +66,12 @@ func testBatch(messages ...Message) []byte {
 func sameMessage(a, b Message) bool {
 	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 	return same(a.TransactionID, b.TransactionID) && same(a.ProducerSub, b.ProducerSub) &&
-		bytes.Equal(a.Payload, b.Payload) && a.TraceID == b.TraceID && a.ID == b.ID
+		bytes.Equal(a.Payload, b.Payload) && a.TraceID == b.TraceID && a.ID == b.ID && a.Encrypted == b.Encrypted
 }
 
 func TestBatchGolden(t *testing.T) {
 	checkGolden(t, "batch.golden", testBatch(testMessages...))
+	checkGolden(t, "encrypted.golden", testBatch(testEncrypted...))
 }
 
 func TestFileHeaderGolden(t *testing.T) {
@@ -81,6 +87,7 @@ func TestBatchRoundTrip(t *testing.T) {
 	}{
 		"one empty":           {[]Message{{}}, CodecRaw},
 		"all fields":          {testMessages, CodecRaw},
+		"encrypted":           {testEncrypted, CodecRaw},
 		"compressible":        {[]Message{long, long}, CodecS2},
 		"incompressible":      {[]Message{random}, CodecRaw},
 		"just below the size": {[]Message{{Payload: make([]byte, compressMin-4)}}, CodecRaw},
@@ -226,7 +233,7 @@ func TestNextMessageRefuses(t *testing.T) {
 	}{
 		"nothing":               {"", ErrShort},
 		"flags alone":           {"\x00", ErrShort},
-		"unknown flag":          {"\x10\x00", ErrCorrupt},
+		"unknown flag":          {"\x20\x00", ErrCorrupt},
 		"id cut":                {"\x08123456789012345", ErrShort},
 		"id zero":               {"\x08" + strings.Repeat("\x00", 16) + "\x00", ErrCorrupt},
 		"payload cut":           {"\x00\x02a", ErrShort},

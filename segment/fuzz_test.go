@@ -31,6 +31,9 @@ func FuzzNextMessage(f *testing.F) {
 	for i := range testMessages {
 		f.Add(AppendMessage(nil, &testMessages[i]))
 	}
+	for i := range testEncrypted {
+		f.Add(AppendMessage(nil, &testEncrypted[i]))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, rest, err := NextMessage(raw)
 		if err != nil {

@@ -7,7 +7,8 @@ const (
 	hasProducerSub   = 1 << 1
 	hasTraceID       = 1 << 2
 	hasID            = 1 << 3
-	knownFlags       = hasTransactionID | hasProducerSub | hasTraceID | hasID
+	isEncrypted      = 1 << 4
+	knownFlags       = hasTransactionID | hasProducerSub | hasTraceID | hasID | isEncrypted
 
 	minMessageLen = 2 // flags and the length of an empty payload
 )
@@ -19,7 +20,7 @@ const (
 //	+-------+---+---------------+---+-------------+---------+----+---+---------+
 //
 //	flags    uint8    1 has a transactionID, 2 a producerSub, 4 a traceID, 8 an ID;
-//	                  what it has not takes no bytes
+//	                  what it has not takes no bytes. 16 the payload is encrypted
 //	n        uvarint  bytes that follow, in as few bytes as hold it
 //	traceID  [16]     not all zero
 //	ID       [16]     not all zero
@@ -31,6 +32,7 @@ type Message struct {
 	ProducerSub   []byte   // nil: none
 	TraceID       [16]byte // zero: none
 	ID            [16]byte // zero: as MessageID derives it from batch and offset
+	Encrypted     bool     // Payload is the envelope that the broker has made of what was pushed
 }
 
 // AppendMessage appends m to dst, the body of a batch, and returns the longer
@@ -53,6 +55,9 @@ func AppendMessage(dst []byte, m *Message) []byte {
 	if m.ID != ([16]byte{}) {
 		dst[at] |= hasID
 		dst = append(dst, m.ID[:]...)
+	}
+	if m.Encrypted {
+		dst[at] |= isEncrypted
 	}
 	return appendBytes(dst, m.Payload)
 }
@@ -95,6 +100,7 @@ func NextMessage(raw []byte) (m Message, rest []byte, err error) {
 			return Message{}, nil, err
 		}
 	}
+	m.Encrypted = flags&isEncrypted != 0
 	if m.Payload, rest, err = nextBytes(rest); err != nil {
 		return Message{}, nil, err
 	}

@@ -23,8 +23,11 @@ var (
 	errSinkHoldMaxSeconds = errors.New("invalid retentionSinkHoldMaxSeconds: 60 to 31536000")
 )
 
-// noKeyWarning is shown where encryption is asked for: there is no key to encrypt with.
-const noKeyWarning = `,"warning":"encryptionEnabled is set but no encryption key is loaded; payloads are stored as plaintext"`
+// Warnings where encryption is asked for, and there is no key to encrypt with.
+const (
+	noKeyWarning  = `,"warning":"encryptionEnabled is set but no encryption key is loaded; payloads are stored as plaintext"`
+	noPushWarning = `,"warning":"encryptionEnabled is set but no encryption key is loaded; pushes are refused"`
+)
 
 // configure answers POST /api/v1/configure: it creates the queue, or changes its
 // options, and echoes those that now hold.
@@ -153,7 +156,10 @@ func (r *request) sendConfigured(info *broker.QueueInfo) {
 	b = codec.AppendString(b, info.Options.Task)
 	b = append(b, `,"storage":"segments","options":`...)
 	b = appendOptions(b, &info.Options, false)
-	if info.Options.EncryptionEnabled {
+	switch {
+	case info.PushesRefused:
+		b = append(b, noPushWarning...)
+	case info.KeyMissing:
 		b = append(b, noKeyWarning...)
 	}
 	r.send(fasthttp.StatusOK, append(b, '}'))

@@ -32,7 +32,7 @@ func (r *request) listDeadLetters() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendDeadLetter(b, &letters[i])
+		b = appendDeadLetter(b, r.broker, &letters[i])
 	}
 	b = append(b, `],"pagination":{"limit":`...)
 	b = strconv.AppendInt(b, int64(filter.Limit), 10)
@@ -72,7 +72,7 @@ func (r *request) deadLetterFilter() (f broker.DeadLetterFilter, ok bool) {
 	return f, true
 }
 
-func appendDeadLetter(b []byte, d *broker.DeadLetter) []byte {
+func appendDeadLetter(b []byte, br Broker, d *broker.DeadLetter) []byte {
 	b = append(b, `{"id":`...)
 	b = codec.AppendUUID(b, d.ID)
 	b = append(b, `,"transactionId":`...)
@@ -90,13 +90,16 @@ func appendDeadLetter(b []byte, d *broker.DeadLetter) []byte {
 	b = append(b, `,"retryCount":`...)
 	b = strconv.AppendInt(b, d.RetryCount, 10)
 	b = append(b, `,"data":`...)
-	b = appendPayload(b, d.Payload)
+	b, decrypted := appendPayload(b, br, d.Payload, d.Encrypted)
 	b = append(b, `,"producerSub":`...)
 	b = appendSub(b, d.ProducerSub)
 	b = append(b, `,"createdAt":`...)
 	b = appendTime(b, d.CreatedAtMs)
 	b = append(b, `,"failedAt":`...)
 	b = appendTime(b, d.FailedAtMs)
+	if decrypted {
+		b = append(b, `,"isEncrypted":true`...)
+	}
 	if d.Damaged {
 		b = append(b, `,"damaged":true`...)
 	}

@@ -35,6 +35,7 @@ type fake struct {
 	queues     []broker.QueueInfo
 	partitions []broker.PartitionInfo
 	existed    bool
+	noKey      bool // it is missing, and pushes are refused
 
 	groups      []broker.GroupInfo
 	lagging     []broker.LaggingPartition
@@ -124,7 +125,9 @@ func (f *fake) Configure(_ broker.Tenant, queue string,
 		return broker.QueueInfo{}, fmt.Errorf("configure: %w", err)
 	}
 	f.configured = append(f.configured, options)
-	return broker.QueueInfo{ID: testID(1), Name: queue, Options: options}, nil
+	return broker.QueueInfo{
+		ID: testID(1), Name: queue, Options: options, KeyMissing: options.EncryptionEnabled, PushesRefused: f.noKey,
+	}, nil
 }
 
 func (f *fake) Queues(broker.Tenant) ([]broker.QueueInfo, error) {
@@ -234,6 +237,14 @@ func (f *fake) PartitionName(broker.Tenant, uuid.UUID) (queue, partition string,
 func (f *fake) TakeSpace(int64) error                { return f.err }
 func (f *fake) StampMs() int64                       { return time.Now().UnixMilli() }
 func (f *fake) Notify(_ broker.Tenant, queue string) { f.asked = queue }
+
+// AppendPayload decrypts by putting a text before the payload.
+func (f *fake) AppendPayload(dst, stored []byte, encrypted bool) ([]byte, bool) {
+	if encrypted {
+		dst = append(dst, "of "...)
+	}
+	return append(dst, stored...), encrypted
+}
 
 func (f *fake) Stats() broker.Stats                { return f.stats }
 func (f *fake) Traffic(bool) []broker.QueueTraffic { return slices.Clone(f.traffic) }

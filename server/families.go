@@ -140,6 +140,7 @@ var (
 	diskFree        = gauge("queen_disk_free_bytes", "Free bytes of the disk of the data directory.")
 	diskUsed        = gauge("queen_disk_used_ratio", "Used part of that disk, from 0 to 1.")
 	diskFull        = gauge("queen_disk_full", "1: pushes are refused.")
+	undecrypted     = counter("queen_undecrypted_payloads_total", "Encrypted payloads that were read as they are stored, since the start: their key is not here.")
 	memoryHigh      = gauge("queen_memory_high", "1: new queues, partitions and groups are refused.")
 )
 

@@ -32,7 +32,7 @@ func (r *request) listMessages() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendStored(b, &page.Messages[i])
+		b = appendStored(b, r.broker, &page.Messages[i])
 	}
 	b = append(b, `],"mode":`...)
 	b = appendConsumption(b, page.Consumption)
@@ -77,7 +77,7 @@ func (r *request) messageFilter() (f broker.MessageFilter, ok bool) {
 	return f, true
 }
 
-func appendStored(b []byte, m *broker.StoredMessage) []byte {
+func appendStored(b []byte, br Broker, m *broker.StoredMessage) []byte {
 	b = append(b, `{"id":`...)
 	b = appendIDOrNull(b, m.ID)
 	b = append(b, `,"transactionId":`...)
@@ -110,20 +110,24 @@ func appendStored(b []byte, m *broker.StoredMessage) []byte {
 	// seq is the offset: of all that names a place it alone never changes.
 	b = append(b, `,"segment":{"seq":`...)
 	b = strconv.AppendInt(b, m.Offset, 10)
-	b = append(b, `,"frameIdx":0},"isEncrypted":false,"createdAt":`...)
+	b = append(b, `,"frameIdx":0},"isEncrypted":`...)
+	b = strconv.AppendBool(b, m.Encrypted)
+	b = append(b, `,"createdAt":`...)
 	b = appendTime(b, m.CreatedAtMs)
 	b = append(b, `,"leaseExpiresAt":`...)
 	b = appendTime(b, m.LeaseMs)
-	b = appendPayloads(b, m.Payload)
+	b = appendPayloads(b, br, m)
 	return append(b, '}')
 }
 
 // appendPayloads appends the payload under both its names.
-func appendPayloads(b, payload []byte) []byte {
+func appendPayloads(b []byte, br Broker, m *broker.StoredMessage) []byte {
 	b = append(b, `,"data":`...)
-	b = appendPayload(b, payload)
+	from := len(b)
+	b, _ = appendPayload(b, br, m.Payload, m.Encrypted)
+	to := len(b)
 	b = append(b, `,"payload":`...)
-	return appendPayload(b, payload)
+	return append(b, b[from:to]...)
 }
 
 func appendLabels(b []byte, m *broker.StoredMessage) []byte {
@@ -194,15 +198,15 @@ func (r *request) describeMessage() {
 		r.fail(err)
 		return
 	}
-	r.send(fasthttp.StatusOK, appendDetail(r.answer(), &m))
+	r.send(fasthttp.StatusOK, appendDetail(r.answer(), r.broker, &m))
 }
 
-func appendDetail(b []byte, m *broker.MessageDetail) []byte {
+func appendDetail(b []byte, br Broker, m *broker.MessageDetail) []byte {
 	b = append(b, `{"id":`...)
 	b = codec.AppendUUID(b, m.ID)
 	b = append(b, `,"transactionId":`...)
 	b = appendTransactionID(b, &m.StoredMessage)
-	b = appendPayloads(b, m.Payload)
+	b = appendPayloads(b, br, &m.StoredMessage)
 	b = append(b, `,"traceId":`...)
 	b = appendIDOrNull(b, m.TraceID)
 	b = append(b, `,"producerSub":`...)
@@ -213,7 +217,9 @@ func appendDetail(b []byte, m *broker.MessageDetail) []byte {
 	b = codec.AppendUUID(b, m.PartitionID)
 	b = append(b, `,"partition":`...)
 	b = codec.AppendString(b, m.Partition)
-	b = append(b, `,"isEncrypted":false,"queue":`...)
+	b = append(b, `,"isEncrypted":`...)
+	b = strconv.AppendBool(b, m.Encrypted)
+	b = append(b, `,"queue":`...)
 	b = codec.AppendString(b, m.Queue)
 	b = append(b, `,"queuePath":`...)
 	b = codec.AppendString(b, m.Queue+"/"+m.Partition)

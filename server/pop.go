@@ -192,7 +192,7 @@ func appendLeaseAndGroup(b []byte, lease uuid.UUID, group string) []byte {
 
 // appendPart appends the messages of one partition, separated by commas.
 func (r *request) appendPart(b []byte, part *broker.PopPart, lease uuid.UUID, group string) []byte {
-	r.part = partWriter{b: b, part: part, lease: lease, group: group, details: r.server.opts.DeliveryDetails}
+	r.part = partWriter{b: b, broker: r.broker, part: part, lease: lease, group: group, details: r.server.opts.DeliveryDetails}
 	r.server.messages(part)(r.addMessage)
 	b = r.part.b
 	r.part = partWriter{}
@@ -204,6 +204,7 @@ func (r *request) appendPart(b []byte, part *broker.PopPart, lease uuid.UUID, gr
 // where they stand in b.
 type partWriter struct {
 	b       []byte
+	broker  Broker
 	part    *broker.PopPart
 	lease   uuid.UUID
 	group   string
@@ -222,7 +223,7 @@ func (w *partWriter) add(m broker.Message) bool {
 	if w.tail.end > 0 {
 		b = append(b, ',')
 	}
-	b = appendMessage(b, &m)
+	b = w.appendMessage(b, &m)
 	if w.tail.end > 0 && m.CreatedAtMs == w.createdMs {
 		b = append(b, b[w.created.from:w.created.end]...)
 	} else {
@@ -261,7 +262,7 @@ func (w *partWriter) appendTail(b []byte) []byte {
 }
 
 // appendMessage appends a message up to its time.
-func appendMessage(b []byte, m *broker.Message) []byte {
+func (w *partWriter) appendMessage(b []byte, m *broker.Message) []byte {
 	b = append(b, `{"id":`...)
 	b = codec.AppendUUID(b, m.ID)
 	b = append(b, `,"transactionId":`...)
@@ -277,18 +278,19 @@ func appendMessage(b []byte, m *broker.Message) []byte {
 		b = codec.AppendUUID(b, m.TraceID)
 	}
 	b = append(b, `,"data":`...)
-	b = appendPayload(b, m.Payload)
+	b, _ = appendPayload(b, w.broker, m.Payload, m.Encrypted)
 	b = append(b, `,"producerSub":`...)
 	b = appendSub(b, m.ProducerSub)
 	return append(b, `,"createdAt":`...)
 }
 
-// appendPayload appends a payload as it was pushed.
-func appendPayload(b, payload []byte) []byte {
-	if len(payload) == 0 {
-		return append(b, "null"...)
+// appendPayload appends a stored payload as it was pushed. It is decrypted into the answer, for
+// which there is room: it is shorter than what is stored.
+func appendPayload(b []byte, br Broker, stored []byte, encrypted bool) (_ []byte, decrypted bool) {
+	if len(stored) == 0 {
+		return append(b, "null"...), false
 	}
-	return append(b, payload...)
+	return br.AppendPayload(b, stored, encrypted)
 }
 
 func appendSub(b, sub []byte) []byte {

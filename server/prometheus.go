@@ -161,6 +161,7 @@ func store(out scrape, st *broker.Stats) {
 	}
 	out.flag(diskFull, st.DiskFull)
 	out.flag(memoryHigh, st.MemoryHigh)
+	out.add(undecrypted, float64(st.UndecryptedPayloads))
 	if st.DiskTotal > 0 {
 		out.add(diskFree, float64(st.DiskFree))
 		out.add(diskUsed, 1-float64(st.DiskFree)/float64(st.DiskTotal))

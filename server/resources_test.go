@@ -28,7 +28,12 @@ func TestConfigure(t *testing.T) {
 
 	// G-824.
 	_, body, _ := call(t, c, "POST", "/api/v1/configure", `{"queue":"q","options":{"encryptionEnabled":true}}`)
-	if !strings.Contains(body, `"warning":"encryptionEnabled is set`) {
+	if !strings.Contains(body, `"warning":"encryptionEnabled is set but no encryption key is loaded; payloads are stored as plaintext"`) {
+		t.Errorf("no warning in %s", body)
+	}
+	f.noKey = true
+	_, body, _ = call(t, c, "POST", "/api/v1/configure", `{"queue":"q","options":{"encryptionEnabled":true}}`)
+	if !strings.Contains(body, `"warning":"encryptionEnabled is set but no encryption key is loaded; pushes are refused"`) {
 		t.Errorf("no warning in %s", body)
 	}
 }

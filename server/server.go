@@ -90,6 +90,7 @@ type Broker interface {
 	TakeSpace(n int64) error
 	StampMs() int64
 	Notify(t broker.Tenant, queue string)
+	AppendPayload(dst, stored []byte, encrypted bool) (_ []byte, decrypted bool)
 	Maintenance() broker.Maintenance
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error

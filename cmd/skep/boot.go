@@ -34,6 +34,9 @@ func logBoot(c *config.Config, logger *zerolog.Logger, addr net.Addr) {
 	for _, text := range c.Remarks.Warnings {
 		logger.Warn().Msg(text)
 	}
+	if c.Broker.Keys != nil {
+		logger.Info().Int("previous_keys", c.Broker.Keys.Previous()).Msg("encryption service initialized (AES-256-GCM)")
+	}
 	if c.Fsync != "group" {
 		logger.Warn().Str("fsync", c.Fsync).Msg("answered writes may be lost on a power cut: SKEP_FSYNC is not group")
 	}

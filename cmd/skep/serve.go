@@ -110,6 +110,9 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 		return err
 	}
 	defer stopAuth()
+	if err := loadKeys(c); err != nil {
+		return err
+	}
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)

@@ -52,7 +52,7 @@ func effective(c *config.Config) any {
 	}{c.Values, c.Remarks}
 }
 
-// checkTogether refuses what is allowed by itself and not with the rest. The files of TLS are
+// checkTogether refuses what is allowed by itself and not with the rest. The files are
 // for the user of the service to read, perhaps for nobody else.
 func checkTogether(c *config.Config) error {
 	silent := zerolog.Nop()
@@ -61,6 +61,9 @@ func checkTogether(c *config.Config) error {
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return errHalfTLS
+	}
+	if c.EncryptionKey != nil && c.EncryptionKeyFile != "" {
+		return errTwoKeys
 	}
 	return nil
 }

@@ -173,6 +173,7 @@ type (
 		ProducerSub   *string         `json:"producerSub"`
 		CreatedAt     string          `json:"createdAt"`
 		FailedAt      string          `json:"failedAt"`
+		Encrypted     bool            `json:"isEncrypted,omitempty"`
 		Damaged       bool            `json:"damaged,omitempty"`
 	}
 	deadLetterList struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/broker/envelope"
 	"github.com/skepmq/skep/server"
 	"github.com/skepmq/skep/server/auth"
 )
@@ -29,6 +30,9 @@ type Config struct {
 	Auth            auth.Options // but for Logger
 	TLSCert, TLSKey string       // files; "" for none
 	AllowedHosts    []string     // nil: not said
+
+	EncryptionKey     *envelope.Key // nil: none
+	EncryptionKeyFile string        // "": none
 
 	// Values is every setting that has a name in the environment, in the order of the
 	// table.

@@ -77,6 +77,8 @@ func TestG960Values(t *testing.T) {
 		"a target":             {env: []string{"LOG_LEVEL=warn, Journal = debug ,pop=off"}, of: "RUST_LOG", want: "warn,journal=debug,pop=disabled environment LOG_LEVEL"},
 		"targets lose":         {env: []string{"LOG_LEVEL=warn,pop=debug", "RUST_LOG=journal=debug"}, of: "RUST_LOG", want: "info,journal=debug environment RUST_LOG"},
 		"pprof without port":   {args: []string{"--pprof=6060"}, bad: `--pprof="6060": address 6060: missing port in address; allowed: HOST:PORT`},
+		"no key":               {env: []string{"QUEEN_ENCRYPTION_KEY=" + strings.Repeat("0g", 32)}, bad: `QUEEN_ENCRYPTION_KEY="<set:64 chars>": not 64 hexadecimal digits; allowed: 64 hexadecimal digits`},
+		"half a key":           {env: []string{"QUEEN_ENCRYPTION_KEY=0f"}, bad: `QUEEN_ENCRYPTION_KEY="<set:2 chars>": not 64 hexadecimal digits; allowed: 64 hexadecimal digits`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := Load(flagsOf(t, settings(), row.args...), row.env)
@@ -137,6 +139,9 @@ func TestSettersReachTheirField(t *testing.T) {
 		{"QUEEN_LOG_TOPN_QUEUES", "0", func() bool { return c.Server.LogTopQueues == 0 }},
 		{"QUEEN_LOG_JSON", "on", func() bool { return c.LogJSON }},
 		{"RUST_LOG", "error", func() bool { return c.LogLevel == zerolog.ErrorLevel }},
+		{"QUEEN_ENCRYPTION_KEY", strings.Repeat("0f", 32), func() bool { return c.EncryptionKey != nil && c.EncryptionKey[31] == 15 }},
+		{"SKEP_ENCRYPTION_KEY_FILE", "/k", func() bool { return c.EncryptionKeyFile == "/k" }},
+		{"SKEP_ENCRYPTION_REQUIRED", "on", func() bool { return c.Broker.EncryptionRequired }},
 		{"SKEP_TLS_CERT", "/c", func() bool { return c.TLSCert == "/c" }},
 		{"SKEP_TLS_KEY", "/k", func() bool { return c.TLSKey == "/k" }},
 		{"SKEP_ALLOWED_HOSTS", "a,b", func() bool { return slices.Equal(c.AllowedHosts, []string{"a", "b"}) }},
@@ -242,7 +247,7 @@ func TestG960Remarks(t *testing.T) {
 		"blank is absent":  {env: "SKEP_FSYCN= QUEEN_MESH_PEERS= PG_HOST="},
 		"of other brokers": {env: "PG_HOST=a DB_NAME=b QUEEN_SEG_X=1 POP_WAIT_MAX_INTERVAL_MS=1 STATS_INTERVAL_MS=1", ignored: "DB_NAME PG_HOST POP_WAIT_MAX_INTERVAL_MS QUEEN_SEG_X STATS_INTERVAL_MS"},
 		"peers":            {env: "QUEEN_MESH_PEERS=a,b", ignored: "QUEEN_MESH_PEERS", warnings: 1},
-		"encryption key":   {env: "QUEEN_ENCRYPTION_KEY=0123abcd", ignored: "QUEEN_ENCRYPTION_KEY", warnings: 1},
+		"encryption key":   {env: "QUEEN_ENCRYPTION_KEY=" + strings.Repeat("0f", 32)},
 		"log targets":      {env: "LOG_LEVEL=info,pop=debug,dedup=warn"},
 		"no log targets":   {env: "LOG_LEVEL=info,queen=debug,tokio::net=warn", warnings: 1},
 		"overruled":        {env: "LOG_LEVEL=info,queen=debug RUST_LOG=warn"},

@@ -47,14 +47,13 @@ var ignored = []string{
 	"QUEEN_SYNC_*", "QUEEN_MESH_*", "QUEEN_CACHE_REFRESH_INTERVAL_MS", "QUEEN_UDP_*",
 	"POP_WAIT_*", "FILE_BUFFER_*", "RETENTION_BATCH_SIZE", "RETENTION_PARALLELISM",
 	"STATS_INTERVAL_MS", "QUEEN_V2_*",
-	"QUEEN_ENCRYPTION_KEY", "QUEEN_KV_*", "QUEEN_TIMERS_*", "QUEEN_SWEEPER_*",
+	"QUEEN_KV_*", "QUEEN_TIMERS_*", "QUEEN_SWEEPER_*",
 	"QUEEN_EPHEMERAL_*",
 }
 
 // reliedOn are those whose absence somebody should know of.
 var reliedOn = []struct{ name, warning string }{
 	{"QUEEN_MESH_PEERS", "QUEEN_MESH_PEERS has no effect: this broker is a single node and copies nothing to its peers"},
-	{"QUEEN_ENCRYPTION_KEY", "QUEEN_ENCRYPTION_KEY has no effect: payloads are not encrypted"},
 }
 
 // remarks sorts what the environment holds. A blank variable counts as absent.

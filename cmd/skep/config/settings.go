@@ -15,7 +15,7 @@ import (
 
 // settings is the table: all that can be set, in the order in which it is applied.
 func settings() []setting {
-	return slices.Concat(mainSettings(), tokenSettings())
+	return slices.Concat(mainSettings(), encryptionSettings(), tokenSettings())
 }
 
 func mainSettings() []setting {
