@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -106,6 +107,12 @@ func TestTooLargeToEncrypt(t *testing.T) {
 	plain.Queue = []byte("other")
 	if err := b.Push(DefaultTenant, []PushItem{plain, pushing("q", "small")}, nil, results); err != nil || results[0].Status != Queued || results[1].Status != Queued {
 		t.Errorf("push: %+v, %v", results, err)
+	}
+	if err := b.SetPushMaintenance(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Push(DefaultTenant, []PushItem{pushing("q", "spooled"), large}, nil, results); !errors.Is(err, errTooLargeToEncrypt) || b.buffered() != 0 {
+		t.Errorf("push under maintenance: %d spooled, %v", b.buffered(), err)
 	}
 	if q, other := len(storedIn(t, b, "q")), len(storedIn(t, b, "other")); q != 1 || other != 2 {
 		t.Errorf("stored %d and %d messages", q, other)

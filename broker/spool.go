@@ -69,11 +69,13 @@ func (r *recovery) findSpool() error {
 // spool has been drained meanwhile: then the push goes its usual way.
 //
 // All items get one fate. None is refused for a reason of its own: an item that fits into
-// a request fits into the spool.
+// a request fits into the spool. One that would not when it is encrypted is an error for all.
 func (b *Broker) divert(t Tenant, items []PushItem, sub []byte, results []PushResult) (diverted bool, err error) {
 	s := pushPool.Get().(*pushState)
 	defer s.release()
-	s.items = b.spoolItems(t, items, sub, results)
+	if s.items, err = b.spoolItems(t, items, sub, results); err != nil {
+		return true, err
+	}
 	s.results = make([]PushResult, len(s.items))
 	s.group()
 	batch := &s.batches[0]
@@ -106,7 +108,7 @@ func (b *Broker) appendSpool(s *pushState, batch *pushBatch) (diverted bool, err
 
 // spoolItems encodes the items, those of one partition together, and fills in results. An
 // item that repeats the transaction id of an earlier one shares its fate and its id.
-func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []PushResult) []PushItem {
+func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []PushResult) ([]PushItem, error) {
 	s := pushPool.Get().(*pushState)
 	defer s.release()
 	s.items, s.results = items, results
@@ -117,7 +119,10 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 	for n := range s.batches {
 		batch := &s.batches[n]
 		s.findLeaders(b, batch, 0, true)
-		keys := b.keysOf(b.queueBytes(t, items[batch.first].Queue))
+		batch.keys = b.keysOf(b.queueBytes(t, items[batch.first].Queue))
+		if !s.encryptable(batch, b.maxEncrypted) {
+			return nil, errTooLargeToEncrypt
+		}
 		for i := batch.first; i >= 0; i = s.next[i] {
 			r, it := &results[i], &items[i]
 			if r.Status == itemRepeat {
@@ -125,7 +130,7 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 				continue
 			}
 			*r = PushResult{MessageID: b.newID(now), Minted: r.Minted, Status: Buffered, Offset: -1}
-			payload, encrypted := s.encrypt(keys, it)
+			payload, encrypted := s.encrypt(batch.keys, it)
 			start := len(arena)
 			arena = appendSpoolItem(arena, &spoolItem{
 				tenant: t, id: r.MessageID, queue: it.Queue, partition: it.Partition,
@@ -136,7 +141,7 @@ func (b *Broker) spoolItems(t Tenant, items []PushItem, sub []byte, results []Pu
 			})
 		}
 	}
-	return spooled
+	return spooled, nil
 }
 
 // spoolBytes returns how many bytes the items take when they are encoded, at most.
