@@ -7,8 +7,9 @@
 // which the kernel brings to the disk when it likes: a kill loses nothing, a power cut the
 // last half minute or so, and Close syncs. What finds traces in that file is in memory, see
 // type memory. When a file is full, of bytes or of entries, another begins, and the memory
-// of the old one is written beside it as "<number>.index", sorted and synced. From then on a
-// file takes a hundred bytes of memory, whatever is in it.
+// of the old one is written beside it as an index, sorted. From then on a file takes a hundred
+// bytes of memory, whatever is in it. The index is "<number>.index.new" until it is synced, a
+// minute or two later, and then "<number>.index"; see Log.settle.
 //
 // A question goes to each file, oldest first: by binary search in its index, without keeping
 // it open. So an answer costs a few reads for each 32 MiB of traces there are, and what it
@@ -16,7 +17,7 @@
 // Names.
 //
 // The first call reads the directory: the end of each index, and those files whole that have
-// none, as a rule the newest. A frame that fails its checksum is passed over. A file with an
+// none, as a rule the newest and what a killed process has filled in its last minutes. A frame that fails its checksum is passed over. A file with an
 // end that is no frame is left as it is, and another begins.
 //
 // With a retention, Sweep removes files whose newest trace is older. For that a file gets
@@ -33,7 +34,6 @@
 //
 // # Locks
 //
-// sealMu before mu. No lock is held across a callback, nor across a sync, but while the
-// directory is opened. Log is safe for concurrent use; a question sees what was there when it
-// was asked.
+// sealMu before mu. No lock is held across a sync or a callback. Log is safe for concurrent
+// use; a question sees what was there when it was asked.
 package trace

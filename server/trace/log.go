@@ -70,13 +70,18 @@ type Log struct {
 	warned map[string]bool // paths
 }
 
-// file is a file of traces. With its index on the disk it never changes.
+// file is a file of traces.
 type file struct {
 	number int64
 	size   int64
 	lastMs int64
-	memory *memory // nil: its index is on the disk
+	memory *memory // nil: it has an index
+	sweeps int     // until its index is settled; 0: it is
 }
+
+// settling is which call of Sweep settles an index: they are a minute apart, and the first may
+// be near.
+const settling = 2
 
 // New returns a log. It reads nothing.
 func New(o Options) *Log {
@@ -195,7 +200,7 @@ func (l *Log) pendingLocked() (n int) {
 }
 
 // seal writes the indexes of full files. It is called by whoever filled one, so that nobody
-// else waits for the sync. What fails is tried again with the next trace.
+// else waits for it. What fails is tried again with the next trace.
 func (l *Log) seal() {
 	l.sealMu.Lock()
 	defer l.sealMu.Unlock()
@@ -215,11 +220,11 @@ func (l *Log) seal() {
 		i := slices.Index(l.files, f)
 		if i >= 0 {
 			l.files = slices.Clone(l.files)
-			l.files[i] = &file{number: f.number, size: f.size, lastMs: f.lastMs}
+			l.files[i] = &file{number: f.number, size: f.size, lastMs: f.lastMs, sweeps: settling}
 		}
 		l.mu.Unlock()
 		if i < 0 { // swept meanwhile
-			_ = l.o.FS.Remove(l.path(f.number, indexSuffix))
+			_ = l.o.FS.Remove(l.path(f.number, newSuffix))
 		}
 	}
 }
@@ -234,7 +239,7 @@ func (l *Log) unsealedLocked() *file {
 	return nil
 }
 
-// writeIndex syncs the index before it gets its name: a half would be taken for a whole.
+// writeIndex writes an index under its first name, which means nothing to another process.
 func (l *Log) writeIndex(f *file) error {
 	path := l.path(f.number, newSuffix)
 	w, err := l.o.FS.Create(path)
@@ -242,13 +247,50 @@ func (l *Log) writeIndex(f *file) error {
 		return err
 	}
 	_, err = w.WriteAt(f.memory.encode(f.size), 0)
-	if err == nil {
-		err = w.Sync()
-	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		return errors.Join(err, l.o.FS.Remove(path))
 	}
-	return l.o.FS.Rename(path, l.path(f.number, indexSuffix))
+	return nil
+}
+
+// settle syncs the indexes that the kernel has had time to write by itself, or all, and gives
+// them their last name. A sync of megabytes that are not written would hold up those of the
+// journal, and with them all pushes.
+func (l *Log) settle(all bool) {
+	var due []*file
+	l.mu.Lock()
+	for _, f := range l.files {
+		switch {
+		case f.sweeps == 0:
+		case f.sweeps == 1 || all:
+			due = append(due, f)
+		default:
+			f.sweeps--
+		}
+	}
+	l.mu.Unlock()
+	for _, f := range due {
+		err := l.syncIndex(f.number)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed as too old
+			l.warn(l.path(f.number, indexSuffix), err, "the index of traces is not synced")
+			continue // the next time
+		}
+		l.mu.Lock()
+		f.sweeps = 0
+		l.mu.Unlock()
+	}
+}
+
+func (l *Log) syncIndex(number int64) error {
+	path := l.path(number, newSuffix)
+	w, err := l.o.FS.OpenReadWrite(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.Sync(), w.Close()); err != nil {
+		return err
+	}
+	return l.o.FS.Rename(path, l.path(number, indexSuffix))
 }
 
 // openLocked reads the directory, once. Files that should have an index get it: all of them
@@ -281,7 +323,7 @@ func (l *Log) openLocked() error {
 		}
 		newest := whole && i == len(numbers)-1 && !l.closed
 		if f.memory != nil && !newest && l.writeIndex(f) == nil {
-			f.memory = nil
+			f.memory, f.sweeps = nil, settling
 		}
 		if l.files = append(l.files, f); l.pendingLocked() > maxPending {
 			return errPending
@@ -390,8 +432,10 @@ func (l *Log) warn(path string, err error, text string) {
 	}
 }
 
-// Sweep removes files whose traces are all older than the retention.
+// Sweep removes files whose traces are all older than the retention, and settles indexes. It
+// is to be called once a minute.
 func (l *Log) Sweep(nowMs int64) {
+	l.settle(false)
 	if l.o.Retention <= 0 || l.o.Dir == "" {
 		return
 	}
@@ -435,6 +479,7 @@ func (l *Log) Close() error {
 	w := l.writer
 	l.writer, l.closed = nil, true
 	l.mu.Unlock()
+	l.settle(true)
 	if w == nil {
 		return nil
 	}

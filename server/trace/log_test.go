@@ -226,6 +226,7 @@ func TestDamagedIndex(t *testing.T) {
 	fs := faultfs.New()
 	l := openLog(t, fs, 1, 0)
 	add(t, l, sample(1, "t", "a"), sample(2, "t", "a"))
+	l.settle(true)
 	path := l.path(0, indexSuffix)
 	whole := content(t, fs, path)
 	for bit := range 8 * len(whole) {
@@ -249,7 +250,7 @@ func TestDamagedIndex(t *testing.T) {
 	if got := byMessage(t, openLog(t, fs, 1, 0), "t"); !slices.Equal(got, []int64{1, 2}) {
 		t.Errorf("with the index built again: %v", got)
 	}
-	if !slices.Equal(content(t, fs, path), whole) {
+	if !slices.Equal(content(t, fs, l.path(0, newSuffix)), whole) {
 		t.Error("the index is another one")
 	}
 }
@@ -286,6 +287,9 @@ func TestPowerCut(t *testing.T) {
 				add(t, l, sample(next, "t", "a"))
 				left = append(left, next)
 				next++
+				if r.IntN(4) == 0 {
+					l.Sweep(0)
+				}
 			}
 			got := byMessage(t, l, "t")
 			named, total := byName(t, l, "a", 0, 1000, everywhere)
@@ -316,6 +320,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 				if l.Append(sample(at, "t", "a")) == nil {
 					want = append(want, at)
 				}
+				l.Sweep(0)
 			}
 			met = fs.Calls()-before > n
 			fs.FailAt(-1, faultfs.Fault{})
@@ -377,6 +382,72 @@ func (fs *noIndexes) Create(name string) (vfs.File, error) {
 	return fs.FS.Create(name)
 }
 
+// An index is synced when the kernel has had a minute to write it, or at the end, and only
+// then is it one for the next process.
+func TestIndexesSettle(t *testing.T) {
+	for _, end := range []bool{false, true} {
+		fs := faultfs.New()
+		l := openLog(t, fs, 1, 0)
+		add(t, l, sample(1, "t"), sample(2, "t"))
+		syncs := 0
+		fs.Observe(func(kind faultfs.Kinds, _ string) {
+			if kind == faultfs.Sync {
+				syncs++
+			}
+		})
+		indexes := func() (names []string) {
+			all, err := fs.List("/d/traces")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.DeleteFunc(all, func(n string) bool { return strings.HasSuffix(n, dataSuffix) })
+		}
+		fresh, settled := []string{filepath.Base(l.path(0, newSuffix))}, []string{filepath.Base(l.path(0, indexSuffix))}
+		if l.Sweep(0); syncs > 0 || !slices.Equal(indexes(), fresh) {
+			t.Errorf("after one sweep %d syncs, %v", syncs, indexes())
+		}
+		if end {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			l.Sweep(0)
+		}
+		if syncs == 0 || !slices.Equal(indexes(), settled) {
+			t.Errorf("settled: %d syncs, %v", syncs, indexes())
+		}
+		if got := byMessage(t, l, "t"); !slices.Equal(got, []int64{1, 2}) {
+			t.Errorf("%v", got)
+		}
+	}
+}
+
+// A question that comes while an index gets its last name finds it.
+func TestIndexSettlesMeanwhile(t *testing.T) {
+	fs := renaming{FS: faultfs.New()}
+	l := openLog(t, &fs, 1, 0)
+	add(t, l, sample(1, "t"), sample(2, "t"))
+	fs.before = func() { l.settle(true) }
+	if got := byMessage(t, l, "t"); !slices.Equal(got, []int64{1, 2}) || fs.before != nil {
+		t.Errorf("%v", got)
+	}
+}
+
+// renaming is a file system on which something happens before an index of the first name is
+// opened, once.
+type renaming struct {
+	vfs.FS
+	before func()
+}
+
+func (fs *renaming) Open(name string) (vfs.File, error) {
+	if before := fs.before; before != nil && strings.HasSuffix(name, newSuffix) {
+		fs.before = nil
+		before()
+	}
+	return fs.FS.Open(name)
+}
+
 // What was kept before Close no power cut takes.
 func TestCloseSyncs(t *testing.T) {
 	fs := faultfs.New()
@@ -400,6 +471,7 @@ func TestForeignIndex(t *testing.T) {
 	theirs := sample(2, "t", "a")
 	theirs.Tenant = uuid.UUID{9}
 	add(t, l, sample(1, "t", "a"), theirs, sample(3, "other", "b"), sample(4, "last"))
+	l.settle(true)
 	for _, number := range []int64{1, 2} {
 		put(t, fs, l.path(number, indexSuffix), content(t, fs, l.path(0, indexSuffix)))
 	}

@@ -47,13 +47,19 @@ func (l *Log) open() error {
 // index calls fn with the index of a file. What cannot be read is left out: a file may have
 // been removed meanwhile, or be damaged.
 func (l *Log) index(number int64, fn func(*index) error) {
-	err := l.read(number, indexSuffix, func(r io.ReaderAt, size int64) error {
-		x, err := openIndex(r, size)
-		if err != nil {
-			return err
+	var err error
+	for _, suffix := range [...]string{indexSuffix, newSuffix, indexSuffix} { // it may get its last name meanwhile
+		err = l.read(number, suffix, func(r io.ReaderAt, size int64) error {
+			x, err := openIndex(r, size)
+			if err != nil {
+				return err
+			}
+			return fn(x)
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
-		return fn(x)
-	})
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.warn(l.path(number, indexSuffix), err, "traces are left out")
 	}
