@@ -82,7 +82,7 @@ func TestG831Header(t *testing.T) {
 // the tenant.
 var tenantless = []string{
 	"/health", "/status", "/metrics", "/metrics/prometheus",
-	"/api/v1/status/buffers", "/api/v1/stats/refresh",
+	"/api/v1/status", "/api/v1/status/buffers", "/api/v1/stats/refresh",
 	"/api/v1/system/maintenance", "/api/v1/system/maintenance/pop", "/api/v1/system/shared-state",
 	"/internal/api/shared-state/stats", "/internal/api/inter-instance/stats",
 }

@@ -127,7 +127,6 @@ var tenantProbes = map[string][]probe{
 	"POST /api/v1/lease/:leaseId/extend": {{"/api/v1/lease/$lease/extend", `{"seconds":1000}`, 200}},
 	"POST /api/v1/configure":             {{"", `{"queue":"q","namespace":"m","options":{"retryLimit":7,"retentionSeconds":1,"retentionEnabled":true}}`, 200}},
 
-	"GET /api/v1/status":                                                           {{"", "", 200}, {"/api/v1/status?queue=q&namespace=n", "", 200}},
 	"GET /api/v1/status/analytics":                                                 {{"", "", 200}, {"/api/v1/status/analytics?queue=q", "", 200}},
 	"GET /api/v1/analytics/queue-lag":                                              {{"", "", 200}},
 	"GET /api/v1/analytics/queue-ops":                                              {{"", "", 200}},
@@ -164,6 +163,7 @@ var tenantProbes = map[string][]probe{
 // brokerProbes are requests of the routes that are about the whole broker. They may count
 // what all tenants have, and name queues in metrics; they show no message.
 var brokerProbes = map[string][]probe{
+	"GET /api/v1/status":                     {{"", "", 200}, {"/api/v1/status?queue=q&namespace=n", "", 200}},
 	"POST /api/v1/stats/refresh":             {{"", "", 200}},
 	"GET /api/v1/system/maintenance":         {{"", "", 200}},
 	"POST /api/v1/system/maintenance":        {{"", `{"enabled":false}`, 200}},
