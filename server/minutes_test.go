@@ -68,15 +68,18 @@ func TestMinutesEndInTurn(t *testing.T) {
 	}
 }
 
-// The first minute begins with the process.
+// The first minute begins with the server, and what the process has used before is not of it.
 func TestFirstMinuteHasALength(t *testing.T) {
 	dir := t.TempDir()
+	before := readUsage()
 	now := time.UnixMilli(1_000_000)
 	s := New(Options{Broker: &counting{fake: newFake()}, MetricsDir: dir, Now: func() time.Time { return now }})
 	now = now.Add(20 * time.Second)
 	shutDown(t, s)
 	if all := kept(dir); len(all) != 1 || all[0].StartMs != 1_000_000 || all[0].LengthMs != 20_000 {
 		t.Errorf("got %+v", all)
+	} else if used := readUsage(); all[0].Process.UserNs > int64(used.user-before.user) {
+		t.Errorf("%d ns of %v", all[0].Process.UserNs, used.user-before.user)
 	}
 }
 

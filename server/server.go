@@ -268,7 +268,7 @@ func New(opts Options) *Server {
 		document:     sync.OnceValue(func() []byte { return document(opts.Version) }),
 	}
 	s.logs = newRequestLogs(opts.RequestLogs)
-	s.minutes.began = s.started
+	s.minutes.began, s.minutes.usage = s.started, readUsage()
 	s.registry = newRegistry(s)
 	s.history = history.New(history.Options{
 		Dir: opts.MetricsDir, Retention: opts.MetricsRetention, MaxBytes: opts.MetricsBytes, Logger: opts.logger("metrics"),
