@@ -106,16 +106,13 @@ func (r *request) sumWork(t timeRange, named func(*broker.QueueTraffic) bool, la
 	return sum, true
 }
 
-// activeQueues returns the queues of the walk in which something has happened lately, or is
-// waited for.
+// activeQueues returns the queues of the walk in which something has happened, or was waited
+// for, in the last minutes.
 func (r *request) activeQueues(w *walk) map[uuid.UUID]bool {
 	active := map[uuid.UUID]bool{}
 	minutes, _ := r.server.minutes.show(r.server.opts.Now(), w.traffic, &w.stats)
 	for i := range minutes {
 		active[minutes[i].ID] = true
-	}
-	for had := range w.had(&w.running) {
-		active[had.ID] = true
 	}
 	return active
 }
