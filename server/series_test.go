@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server/codec"
 	"github.com/skepmq/skep/server/history"
 )
 
@@ -25,7 +26,7 @@ func many(n int, tenant broker.Tenant) *fake {
 
 func queueID(i int) uuid.UUID { return uuid.UUID{byte(i >> 16), byte(i >> 8), byte(i), 1} }
 
-// kept makes a log in which each queue of f stores so many messages in each minute from start
+// keptFor makes a log in which each queue of f stores so many messages in each minute from start
 // on.
 func keptFor(t *testing.T, f *fake, start time.Time, minutes int) (dir string) {
 	t.Helper()
@@ -90,6 +91,63 @@ func TestSeriesOfATenant(t *testing.T) {
 		_, body, _ := call(t, c, "GET", "/api/v1/"+target, "")
 		if n := strings.Count(body, want); n != 3 {
 			t.Errorf("%s: %d times %s: %s", target, n, want, body)
+		}
+	}
+}
+
+// A minute that ends while a walk is on its way is in it once, and a range ends where it says.
+func TestG151MinuteEndsDuringAWalk(t *testing.T) {
+	now := time.Date(2026, 8, 1, 12, 0, 30, 0, time.UTC)
+	f := many(1, broker.DefaultTenant)
+	f.traffic[0].Traffic[broker.PushedMessages] = 5
+	s := New(Options{Broker: f, MetricsDir: t.TempDir(), Now: func() time.Time { return now }})
+	defer shutDown(t, s)
+	r := &request{server: s, broker: f}
+	messages := func(w *walk) (n, minutes int64) {
+		for m := range w.minutes() {
+			minutes++
+			for had := range w.had(m) {
+				n += had.Traffic[broker.PushedMessages]
+			}
+		}
+		return n, minutes
+	}
+	hour := func() timeRange {
+		return timeRange{fromMs: now.Add(-time.Hour).UnixMilli(), toMs: now.UnixMilli(), widthMs: minuteMs}
+	}
+	var q codec.Values
+	now = now.Add(time.Second)
+	early := r.walk(hour(), filters{&q}, &broker.DefaultTenant)
+	now = now.Add(time.Minute)
+	s.RollMetrics()
+	for name, w := range map[string]*walk{"begun before": early, "begun behind": r.walk(hour(), filters{&q}, nil)} {
+		if n, minutes := messages(w); n != 5 || name == "begun before" && minutes != 1 || name == "begun behind" && minutes != 2 {
+			t.Errorf("%s: %d messages in %d minutes", name, n, minutes)
+		}
+	}
+	for range early.minutes() {
+		break
+	}
+	now = now.Add(time.Hour)
+	past := timeRange{fromMs: now.Add(-2 * time.Hour).UnixMilli(), toMs: now.Add(-time.Hour).Truncate(time.Minute).UnixMilli(), widthMs: minuteMs}
+	if n, minutes := messages(r.walk(past, filters{&q}, nil)); n != 5 || minutes != 1 {
+		t.Errorf("of a time that is over: %d messages in %d minutes", n, minutes)
+	}
+}
+
+// Minutes add up in any order: a clock that was set back leaves later files with earlier names.
+func TestBucketsMerge(t *testing.T) {
+	early, late := bucket{maxLagMs: 9, parkedMs: 10, partitions: 2, endMs: 100}, bucket{maxLagMs: 5, parkedMs: 30, partitions: 1, endMs: 200}
+	early.Traffic[broker.LagMs], late.Traffic[broker.LagMs] = 3, 4
+	want := bucket{maxLagMs: 9, parkedMs: 40, partitions: 1, endMs: 200}
+	want.Traffic[broker.LagMs] = 7
+	for _, order := range [][]bucket{{early, late}, {late, early}} {
+		var sum bucket
+		for i := range order {
+			sum.merge(&order[i])
+		}
+		if sum != want {
+			t.Errorf("got %+v, want %+v", sum, want)
 		}
 	}
 }
