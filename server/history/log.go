@@ -240,16 +240,18 @@ func (l *Log) walk(of file, fromMs, toMs int64, failed *error) iter.Seq[*Minute]
 		r := bufio.NewReaderSize(io.NewSectionReader(f, 0, rest), 64<<10)
 		var d decoder
 		var m Minute
-		for frame, n := []byte(nil), int64(0); rest > frameStart; rest -= n {
+		var frame []byte
+		for rest > frameStart {
 			head, err := r.Peek(int(min(rest, frameStart+binary.MaxVarintLen64)))
 			if err != nil {
 				*failed = err
 				return
 			}
-			n = int64(frameHeader) + int64(binary.LittleEndian.Uint32(head[4:]))
+			n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(head[4:]))
 			if n <= frameStart || n > rest { // zeros, or a torn end
 				return
 			}
+			rest -= n
 			if ms, _ := binary.Varint(head[frameStart:]); ms < fromMs || ms >= toMs {
 				if _, err := r.Discard(int(n)); err != nil {
 					*failed = err
