@@ -114,7 +114,7 @@ func TestFold(t *testing.T) {
 	// Who has listed files before they were folded still finds them.
 	var failed error
 	records := 0
-	for range l.walk(file{}, &failed) {
+	for range l.walk(file{}, 0, dayMs, &failed) {
 		records++
 	}
 	if failed != nil || records != 4 {
