@@ -134,3 +134,20 @@ func TestG151MinuteEndsDuringAWalk(t *testing.T) {
 		t.Errorf("of a time that is over: %d messages in %d minutes", n, minutes)
 	}
 }
+
+// Minutes add up in any order: a clock that was set back leaves later files with earlier names.
+func TestBucketsMerge(t *testing.T) {
+	early, late := bucket{maxLagMs: 9, parkedMs: 10, partitions: 2, endMs: 100}, bucket{maxLagMs: 5, parkedMs: 30, partitions: 1, endMs: 200}
+	early.Traffic[broker.LagMs], late.Traffic[broker.LagMs] = 3, 4
+	want := bucket{maxLagMs: 9, parkedMs: 40, partitions: 1, endMs: 200}
+	want.Traffic[broker.LagMs] = 7
+	for _, order := range [][]bucket{{early, late}, {late, early}} {
+		var sum bucket
+		for i := range order {
+			sum.merge(&order[i])
+		}
+		if sum != want {
+			t.Errorf("got %+v, want %+v", sum, want)
+		}
+	}
+}

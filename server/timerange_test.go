@@ -72,6 +72,10 @@ func TestG140TimeRanges(t *testing.T) {
 }
 
 func TestWiden(t *testing.T) {
+	fixed := timeRange{widthMs: minuteMs, fixed: true}
+	if fixed.widen(15 * minuteMs); fixed.widthMs != minuteMs {
+		t.Errorf("buckets whose width was asked for are %d ms wide", fixed.widthMs)
+	}
 	for _, tt := range []struct{ width, record, want int64 }{
 		{1, 60_000, 1}, {1, 1000, 1}, {1, 60_001, 5}, {5, 180_000, 5}, {1, 900_000, 15}, {60, 900_000, 60}, {1, 3_600_000, 60},
 	} {

@@ -106,8 +106,8 @@ func (r *request) sumWork(t timeRange, named func(*broker.QueueTraffic) bool, la
 	return sum, true
 }
 
-// activeQueues returns the queues of the walk in which something has happened lately, or is
-// waited for.
+// activeQueues returns the queues of the walk in which something has happened, or was waited
+// for, in the last minutes.
 func (r *request) activeQueues(w *walk) map[uuid.UUID]bool {
 	active := map[uuid.UUID]bool{}
 	now := r.server.opts.Now()
@@ -116,9 +116,6 @@ func (r *request) activeQueues(w *walk) map[uuid.UUID]bool {
 		if r.server.minutes.newestOf(&w.traffic[i], now, &minute) {
 			active[w.traffic[i].ID] = true
 		}
-	}
-	for had := range w.had(&w.running) {
-		active[had.ID] = true
 	}
 	return active
 }

@@ -126,19 +126,19 @@ func TestG146WorkerMetrics(t *testing.T) {
 
 	w.configure("q", `{"retryLimit":0}`)
 	w.queued(numbered("q", "p", "m", 5)...)
-	w.queued(msg("other", "p", "x"))
+	w.queued(msg("other", "p", "x"), msg("unread", "p", "y"))
 	w.rolled()
 	w.buried(w.ack("", w.pop("q", "batch=1").Messages[0].as("failed")))
 	w.ackAll("", w.pop("q", "batch=2"))
 	w.want(w.pop("other"), "x")
-	first, second := worked(at, "6 0 0 2 0 0 2", "0.10 0.00 0.00", "null", "0 0 0 0 0"), at.Add(time.Minute)
+	first, second := worked(at, "7 0 0 2 0 0 2", "0.12 0.00 0.00", "null", "0 0 0 0 0"), at.Add(time.Minute)
 	const q, other = `{"queueName":"q","popCount":3,"avgLagMs":L,"maxLagMs":L}`, `{"queueName":"other","popCount":1,"avgLagMs":L,"maxLagMs":L}`
-	want(hour, []string{worked(second, "0 4 3 0 3 2 0", "0.00 0.07 0.05", "L", "4 0 2 1 1"), first}, "12", other+","+q, "6 4 3 2 3 2 0 1 1 2")
+	want(hour, []string{worked(second, "0 4 3 0 3 2 0", "0.00 0.07 0.05", "L", "4 0 2 1 1"), first}, "13", other+","+q, "7 4 3 2 3 2 0 1 1 3")
 	want(hour+"&queue=q&hostname=mq1", []string{worked(second, "0 3 3 0 2 2 0", "0.00 0.05 0.05", "L", "3 0 2 1 1"),
-		worked(at, "5 0 0 1 0 0 1", "0.08 0.00 0.00", "null", "0 0 0 0 0")}, "12", q, "5 3 3 1 2 2 0 1 1 2")
-	want(hour+"&queue=none", []string{quiet(second), quiet(at)}, "12", "", "0 0 0 0 0 0 0 0 0 0")
-	want(hour+"&hostname=mq2", nil, "", "", "0 0 0 0 0 0 0 0 0 2")
-	want(hour+"&workerId=1", nil, "", "", "0 0 0 0 0 0 0 0 0 2")
+		worked(at, "5 0 0 1 0 0 1", "0.08 0.00 0.00", "null", "0 0 0 0 0")}, "13", q, "5 3 3 1 2 2 0 1 1 2")
+	want(hour+"&queue=none", []string{quiet(second), quiet(at)}, "13", "", "0 0 0 0 0 0 0 0 0 0")
+	want(hour+"&hostname=mq2", nil, "", "", "0 0 0 0 0 0 0 0 0 3")
+	want(hour+"&workerId=1", nil, "", "", "0 0 0 0 0 0 0 0 0 3")
 	for range 6 {
 		w.rolled()
 	}

@@ -151,9 +151,20 @@ func TestG121StatusOfTraffic(t *testing.T) {
 		"?queue=other": "0 0 1 1 [{other 1 0}]", "?queue=empty": "0 0 0 1 []", "?queue=q&task=u": "0 0 0 1 []"} {
 		s := w.status(query)
 		p := s.Throughput[0]
-		if got := fmt.Sprint(p.Ingested, p.Processed, p.PopMessages, p.AckFailed, s.Queues); got != want || s.Messages.Total != 7 {
-			t.Errorf("%s: %s, want %s; %+v", query, got, want, s.Messages)
+		if got := fmt.Sprint(p.Ingested, p.Processed, p.PopMessages, p.AckFailed, s.Queues); got != want || s.Messages.Total != 7 || fmt.Sprint(s.Errors) != "map[ackFailed:1 dbErrors:0 dlqMessages:1]" {
+			t.Errorf("%s: %s, want %s; %+v %v", query, got, want, s.Messages, s.Errors)
 		}
+	}
+}
+
+// G-120: a partition in which two groups have leases counts once.
+func TestG120LeasesOfTwoGroups(t *testing.T) {
+	w := open(t)
+	w.queued(numbered("q", "p", "m", 5)...)
+	w.want(w.pop("q", "consumerGroup=g", "batch=2"), "m0", "m1")
+	w.want(w.pop("q", "consumerGroup=h", "batch=3"), "m0", "m1", "m2")
+	if got := fmt.Sprint(w.status("").Leases); got != "map[active:2 partitionsWithLeases:1 totalAcked:0 totalBatchSize:5]" {
+		t.Error(got)
 	}
 }
 
@@ -360,6 +371,7 @@ func TestG144Retention(t *testing.T) {
 	w.queued(numbered("aged", "p", "m", 4)...)
 	w.queued(numbered("evicted", "p", "m", 2)...)
 	w.queued(numbered("done", "p", "m", 1)...)
+	w.queued(msg("calm", "p", "m"))
 	w.ackAll("", w.pop("done"))
 	w.clock.advance(20 * time.Second)
 	w.running.broker.Retain()

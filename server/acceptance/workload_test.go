@@ -85,4 +85,30 @@ func TestG148Workload(t *testing.T) {
 	if a := w.call("GET", target, ""); !strings.HasSuffix(string(a.body), `"queuesTouched":2,"queuesActive":0}}}`) {
 		t.Errorf("six minutes later: %s", a.body)
 	}
+	w.queued(msg("quiet", "p", "z"))
+	if a := w.call("GET", target, ""); !strings.HasSuffix(string(a.body), `"queuesTouched":2,"queuesActive":1}}}`) {
+		t.Errorf("and with a push: %s", a.body)
+	}
+}
+
+// G-148: groups are those that the list of groups has, those without a partition included.
+func TestG148Groups(t *testing.T) {
+	w := open(t)
+	w.configure("q", "{}")
+	want := func(state string) {
+		t.Helper()
+		if a := w.call("GET", "/api/v1/analytics/workload?queue=q", ""); !strings.Contains(string(a.body), `"rows":[{"key":"",`) || strings.Count(string(a.body), state) != 2 {
+			t.Errorf("no %s: %s", state, a.body)
+		}
+	}
+	want(`"groups":0,"queuesWithoutGroup":1,`)
+	w.nothing(w.pop("q", "consumerGroup=g"))
+	want(`"groups":1,"queuesWithoutGroup":0,`)
+	w.queued(msg("q", "p", "m"))
+	w.want(w.pop("q"), "m")
+	want(`"groups":2,"queuesWithoutGroup":0,`)
+	for _, group := range []string{"g", queueMode} {
+		w.call("DELETE", "/api/v1/consumer-groups/"+group+"/queues/q", "")
+	}
+	want(`"groups":0,"queuesWithoutGroup":1,"pendingWithoutGroup":1,`)
 }

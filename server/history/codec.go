@@ -52,6 +52,7 @@ type Minute struct {
 // Integers are little-endian. testdata pins the bytes.
 const (
 	frameHeader = 8
+	frameStart  = frameHeader + 1 // where StartMs stands
 	version     = 1
 	maxFrame    = 1 << 30
 )

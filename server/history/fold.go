@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -135,7 +136,7 @@ func (l *Log) foldInto(out vfs.File, f file, ms int64, stop func() bool) error {
 		return err
 	}
 	var failed error
-	for m := range l.walk(f, &failed) {
+	for m := range l.walk(f, math.MinInt64, math.MaxInt64, &failed) {
 		if stop() {
 			return errStopped
 		}

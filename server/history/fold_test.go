@@ -1,8 +1,10 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -112,7 +114,7 @@ func TestFold(t *testing.T) {
 	// Who has listed files before they were folded still finds them.
 	var failed error
 	records := 0
-	for range l.walk(file{}, &failed) {
+	for range l.walk(file{}, 0, dayMs, &failed) {
 		records++
 	}
 	if failed != nil || records != 4 {
@@ -132,6 +134,7 @@ func TestFoldedRecord(t *testing.T) {
 	last.LengthMs *= 3
 	last.Process = Process{RSS: 500, Virtual: 5000, UserNs: 10, SystemNs: 20, UptimeMs: 30, SchedLagUs: 80, SyncUs: 8, StoreBytes: 4, Segments: 2}
 	last.Queues[0].Namespace, last.Queues[0].Partitions, last.Queues[0].MaxLagMs = "new", 3, 500
+	last.Queues[0].Parked = 0 // for three of four minutes
 	last.Queues = last.Queues[:1]
 	sum.add(first)
 	for _, at := range []int64{0, 14*minuteMs + 59_999, 30 * minuteMs} {
@@ -163,6 +166,18 @@ func TestFoldedRecord(t *testing.T) {
 	}
 }
 
+// syncAll makes the first day durable.
+func syncAll(t *testing.T, fs *faultfs.FS) {
+	t.Helper()
+	f, err := fs.OpenReadWrite("/d/metrics/" + name(file{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close(), fs.SyncDir("/"), fs.SyncDir("/d"), fs.SyncDir("/d/metrics")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Whatever fails, and whenever the power goes, each message counts once.
 func TestFaultsOfFold(t *testing.T) {
 	for _, kinds := range []faultfs.Kinds{faultfs.Mutating, faultfs.Read, faultfs.Open} {
@@ -170,21 +185,7 @@ func TestFaultsOfFold(t *testing.T) {
 			fs := faultfs.New()
 			o := Options{FS: fs, Dir: "/d/metrics", Logger: zerolog.Nop()}
 			l := daily(t, o, 1)
-			for _, dir := range []string{"/", "/d", "/d/metrics"} {
-				if err := fs.SyncDir(dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			f, err := fs.OpenReadWrite("/d/metrics/" + name(file{}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Sync(); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			syncAll(t, fs)
 			want := stored(l)
 			before := fs.CallsOf(kinds)
 			fs.FailAt(before+n, faultfs.Fault{Kinds: kinds, Sticky: true})
@@ -204,9 +205,29 @@ func TestFaultsOfFold(t *testing.T) {
 			if got := stored(again); !maps.Equal(got, want) || len(again.files()) != 1 || again.files()[0].grain != 1 {
 				t.Errorf("folded after a power cut at call %d: %v of %v, %v", n, got, want, grainsOf(again))
 			}
+			again.Fold(9*dayMs, never)
+			names, err := crashed.List("/d/metrics")
+			if got := stored(again); !maps.Equal(got, want) || err != nil || len(names) != 1 {
+				t.Errorf("folded again after a power cut at call %d: %v of %v, %v %v", n, got, want, names, err)
+			}
 			if !failed {
 				break
 			}
+		}
+	}
+}
+
+// A power cut behind a fold finds the old file or the new one.
+func TestPowerCutBehindFold(t *testing.T) {
+	for seed := range uint64(50) {
+		fs := faultfs.New()
+		l := daily(t, Options{FS: fs, Dir: "/d/metrics", Logger: zerolog.Nop()}, 1)
+		syncAll(t, fs)
+		want := stored(l)
+		l.Fold(2*dayMs, never)
+		again := New(Options{FS: fs.Crash(rand.New(rand.NewPCG(seed, 1))), Dir: "/d/metrics", Logger: zerolog.Nop()})
+		if got := stored(again); !maps.Equal(got, want) {
+			t.Errorf("seed %d: %v, want %v", seed, got, want)
 		}
 	}
 }

@@ -147,6 +147,33 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
+// Minutes of another time are passed over unread, damaged ones too.
+func TestOtherMinutesArePassedOver(t *testing.T) {
+	dir := t.TempDir()
+	l := New(Options{Dir: dir, Logger: zerolog.Nop()})
+	for i := range int64(3) {
+		l.Append(minute(i * 60_000))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name(file{}))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(AppendMinute(nil, minute(0)))-1] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := starts(l, 60_000, 120_000); !reflect.DeepEqual(got, []int64{60_000}) {
+		t.Errorf("minutes %v", got)
+	}
+	if got := starts(l, 0, day); got != nil {
+		t.Errorf("behind a damaged one: %v", got)
+	}
+}
+
 // A minute that cannot be written is lost, and no other.
 func TestFailedAppend(t *testing.T) {
 	for n := 0; ; n++ {

@@ -215,8 +215,8 @@ func (l *Log) Minutes(fromMs, toMs int64) iter.Seq[*Minute] {
 				continue
 			}
 			var failed error // of a file that was removed, or goes as far as it can be read
-			for m := range l.walk(f, &failed) {
-				if m.StartMs >= fromMs && m.StartMs < toMs && !yield(m) {
+			for m := range l.walk(f, fromMs, toMs, &failed) {
+				if !yield(m) {
 					return
 				}
 			}
@@ -224,9 +224,10 @@ func (l *Log) Minutes(fromMs, toMs int64) iter.Seq[*Minute] {
 	}
 }
 
-// walk yields the minutes of a file up to the first frame that is not whole. What fails, other
-// than that, it leaves in failed.
-func (l *Log) walk(of file, failed *error) iter.Seq[*Minute] {
+// walk yields the minutes of a file that begin from an instant on and before another, up to
+// the first frame that is not whole. It passes over the others: an hour of a day of many
+// queues is little of it. What fails, other than that, it leaves in failed.
+func (l *Log) walk(of file, fromMs, toMs int64, failed *error) iter.Seq[*Minute] {
 	return func(yield func(*Minute) bool) {
 		f, err := l.open(of)
 		if err != nil {
@@ -242,15 +243,24 @@ func (l *Log) walk(of file, failed *error) iter.Seq[*Minute] {
 		r := bufio.NewReaderSize(io.NewSectionReader(f, 0, rest), 64<<10)
 		var d decoder
 		var m Minute
-		for frame := []byte(nil); rest >= frameHeader; rest -= int64(len(frame)) {
-			header, err := r.Peek(frameHeader)
+		var frame []byte
+		for rest > frameStart {
+			head, err := r.Peek(int(min(rest, frameStart+binary.MaxVarintLen64)))
 			if err != nil {
 				*failed = err
 				return
 			}
-			n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(header[4:]))
-			if n > rest {
+			n := int64(frameHeader) + int64(binary.LittleEndian.Uint32(head[4:]))
+			if n <= frameStart || n > rest { // zeros, or a torn end
 				return
+			}
+			rest -= n
+			if ms, _ := binary.Varint(head[frameStart:]); ms < fromMs || ms >= toMs {
+				if _, err := r.Discard(int(n)); err != nil {
+					*failed = err
+					return
+				}
+				continue
 			}
 			frame = slices.Grow(frame[:0], int(n))[:n]
 			if _, err := io.ReadFull(r, frame); err != nil {
