@@ -68,6 +68,7 @@ var routes = [...]route{
 	{"POST", "/api/v1/system/maintenance", adminOnly, (*request).setMaintenance},
 	{"GET", "/api/v1/system/maintenance/pop", adminOnly, (*request).popMaintenance},
 	{"POST", "/api/v1/system/maintenance/pop", adminOnly, (*request).setPopMaintenance},
+	{"POST", "/api/v1/system/snapshot", adminOnly, (*request).snapshot},
 	{"GET", "/api/v1/system/shared-state", adminOnly, (*request).sharedState},
 	{"GET", "/api/v1/status/buffers", readOnly, (*request).buffers},
 	{"GET", "/internal/api/shared-state/stats", adminOnly, (*request).sharedStateStats},

@@ -116,7 +116,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	limitHosts(c, ln.Addr())
 	limitHeap(c, &logger)
 	c.Server.Logger = logger
-	c.Server.Version = buildVersion()
+	c.Server.Version, c.Server.Commit = buildVersion(), buildCommit()
 	c.Server.MetricsDir = filepath.Join(c.DataDir, fsck.MetricsName)
 	srv := server.New(c.Server)
 	served := make(chan error, 1)
