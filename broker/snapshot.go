@@ -63,6 +63,11 @@ func (s *Snapshot) cut() error {
 	if err := b.Ready(); err != nil {
 		return err
 	}
+	// A checkpoint that has just failed has not yet said so: what it was about to file may be
+	// neither in a home nor in the generations that are listed.
+	if err := errors.Join(b.catalog.Err(), b.offsets.Err()); err != nil {
+		return b.storageError(err)
+	}
 	sealed, err := b.journal.Rotate()
 	if errors.Is(err, journal.ErrClosed) || b.journal.Err() != nil {
 		return b.storageError(err)
