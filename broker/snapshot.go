@@ -23,6 +23,13 @@ import (
 // very many, kept by partlog.Held. And of every file only what was there is read: all are
 // appended to, at most, behind that. Nothing is linked or copied in the data directory, so a
 // process that ends at any time leaves nothing behind.
+//
+// The alternative were hard links in a directory of the same file system. They are made in no
+// time, whatever the size, and are there until somebody removes them. But a link follows
+// everything that is done to its file, appending, cutting and repairing, so only sealed
+// segments could be linked and all others would have to be copied; a backup that shares its
+// blocks with what it is to replace is none before it was copied once more; and a broker that
+// writes where its clients say has to be kept from writing anywhere.
 
 // Snapshot is the state of the broker at one moment, to be copied. It belongs to one
 // goroutine.

@@ -89,8 +89,12 @@ func (a *Archive) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (a *Archive) header(tw *tar.Writer, name string, size int64) error {
+	f := tar.FormatUSTAR
+	if size >= 8<<30 {
+		f = tar.FormatGNU // which has room for it in a header of the same length
+	}
 	return tw.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o640, ModTime: a.CreatedAt.Truncate(time.Second), Format: tar.FormatUSTAR,
+		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o640, ModTime: a.CreatedAt.Truncate(time.Second), Format: f,
 	})
 }
 

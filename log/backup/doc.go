@@ -8,7 +8,7 @@
 //
 // # Format
 //
-// A tar of regular files in the form of POSIX.1-1988, with the names that they have in the
+// A tar of regular files in the form of POSIX.1-1988 (of GNU from 8 GiB on), with the names that they have in the
 // data directory. The last one is MANIFEST.json:
 //
 //	{"format": 1, "version": …, "commit": …, "createdAt": …,
