@@ -66,6 +66,7 @@ var failures = [...]struct {
 	{broker.ErrNoRoom, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{errAnswerBudget, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{broker.ErrNoKey, fasthttp.StatusInternalServerError, `{"error":"the queue is encrypted, and no encryption key is loaded","code":"no_encryption_key"}`},
+	{broker.ErrSnapshotRunning, fasthttp.StatusConflict, `{"error":"another snapshot is being copied","code":"snapshot_running"}`},
 	{broker.ErrPartitionDamaged, fasthttp.StatusInternalServerError, `{"error":"partition damaged","code":"partition_damaged"}`},
 	{broker.ErrQueueNotFound, fasthttp.StatusNotFound, `{"error":"Queue not found"}`},
 	{broker.ErrPartitionNotFound, fasthttp.StatusNotFound, `{"success":false,"error":"Partition not found"}`},
