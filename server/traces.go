@@ -127,7 +127,7 @@ func (r *request) namedTraces() {
 	var last uuid.UUID
 	var found bool
 	exists := func(id uuid.UUID) bool {
-		if id != last || !found {
+		if id != last {
 			last = id
 			_, _, found = r.broker.PartitionName(r.tenant, id)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/skepmq/skep/broker"
+	"github.com/skepmq/skep/server/trace"
 )
 
 // Where the disk is full traces are refused like pushes; where there is no place for them only
@@ -27,6 +28,20 @@ func TestG353RefusedTraces(t *testing.T) {
 	}
 	if status, text, _ := call(t, nowhere, "GET", path, ""); status != 200 || text != `{"traces":[]}` {
 		t.Errorf("without a directory: %d %s", status, text)
+	}
+}
+
+// A stop ends the log of traces, which syncs it.
+func TestStopClosesTraces(t *testing.T) {
+	s := New(Options{TraceDir: t.TempDir()})
+	if err := s.traces.Append(&trace.Trace{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.traces.Append(&trace.Trace{}) == nil {
+		t.Error("open after the stop")
 	}
 }
 

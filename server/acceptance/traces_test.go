@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skepmq/skep/client"
 	"github.com/skepmq/skep/log/fsck"
 )
 
@@ -127,6 +128,13 @@ func TestG350Traces(t *testing.T) {
 			`,"queue_name":"q","partition_name":"p","message_payload":null,"trace_names":["x","y"]}],"total":1,"pagination":{"limit":7,"offset":0}}`)
 	w.expect("GET", "/api/v1/traces/names?limit=1", "", 200,
 		`{"trace_names":[{"trace_name":"x","trace_count":1,"message_count":1,"last_seen":`+quote(at)+`}],"total":2,"pagination":{"limit":1,"offset":0}}`)
+
+	// Their directory is none that skep verify wonders about.
+	w.stop()
+	r, err := fsck.Verify(fsck.Options{Dir: w.dir})
+	if err != nil || len(r.Findings) > 0 {
+		t.Errorf("verify: %v %+v", err, r)
+	}
 }
 
 // What is refused, and what is taken for what.
@@ -426,5 +434,33 @@ func TestG353Concurrent(t *testing.T) {
 	})
 	if names, _ := w.traceNames(""); len(names) != 1 || names[0].Traces != 160 || names[0].Messages != 8 {
 		t.Errorf("%+v", names)
+	}
+}
+
+// The Go client notes, and finds what it has noted.
+func TestG350GoClientTraces(t *testing.T) {
+	w := open(t)
+	w.queued(msg("q", "p", "t"))
+	c, ctx := w.goClient(), t.Context()
+	b, err := c.Queue("q").Group("g").Pop(ctx)
+	if err != nil || len(b.Messages) != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	m := b.Messages[0]
+	id, err := c.Trace(ctx, m, client.Trace{Names: []string{"a/b"}, Data: "done"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := c.TracesOf(ctx, m.PartitionID, m.TransactionID)
+	if err != nil || len(of.Traces) != 1 || of.Traces[0].ID != id || of.Traces[0].Group != "g" || string(of.Traces[0].Data) != `"done"` {
+		t.Errorf("%+v, %v", of, err)
+	}
+	named, err := c.TracesNamed(ctx, "a/b", 0, 0)
+	if err != nil || named.Total != 1 || named.Traces[0].Queue != "q" || named.Traces[0].TransactionID != "t" {
+		t.Errorf("%+v, %v", named, err)
+	}
+	names, total, err := c.TraceNames(ctx, 0, 0)
+	if err != nil || total != 1 || names[0].Name != "a/b" || names[0].Traces != 1 || names[0].Messages != 1 {
+		t.Errorf("%+v of %d, %v", names, total, err)
 	}
 }

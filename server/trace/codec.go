@@ -96,7 +96,8 @@ func DecodeTrace(b []byte) (t Trace, n int, err error) {
 	copy(t.ID[:], body[8:])
 	copy(t.Tenant[:], body[24:])
 	copy(t.PartitionID[:], body[40:])
-	rest, ok := body[56:], true
+	var ok bool
+	rest := body[56:]
 	for _, text := range [...]*[]byte{&t.TransactionID, &t.Group, &t.Event} {
 		if *text, rest, ok = cutText(rest); !ok {
 			return Trace{}, 0, errCorrupt

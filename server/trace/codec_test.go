@@ -52,7 +52,8 @@ func TestRoundTrip(t *testing.T) {
 	m := &memory{}
 	m.add(0, want)
 	m.add(uint32(len(b)), sample(1235, "t", "a"))
-	golden(t, "trace.index.golden", m.encode(int64(2*len(b))))
+	m.add(uint32(2*len(b)), sample(1235, "é", "a"))
+	golden(t, "trace.index.golden", m.encode(int64(3*len(b))))
 }
 
 // No cut and no flipped bit makes up a trace.

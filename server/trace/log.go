@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,7 +28,9 @@ type Options struct {
 	Retention time.Duration // 0: for ever
 	Logger    zerolog.Logger
 
-	fileBytes int64 // of a full file, for tests
+	// The constants of that name, for tests.
+	fileBytes              int64
+	sliceLabels, maxHashes int
 }
 
 // When a file is full. The entries bound what it takes in memory, 30 MB at the worst.
@@ -80,9 +83,8 @@ func New(o Options) *Log {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	if o.fileBytes == 0 {
-		o.fileBytes = fileBytes
-	}
+	o.fileBytes = cmp.Or(o.fileBytes, fileBytes)
+	o.sliceLabels, o.maxHashes = cmp.Or(o.sliceLabels, sliceLabels), cmp.Or(o.maxHashes, maxHashes)
 	return &Log{o: o, warned: map[string]bool{}}
 }
 
@@ -436,5 +438,5 @@ func (l *Log) Close() error {
 	if w == nil {
 		return nil
 	}
-	return errors.Join(w.Sync(), w.Close())
+	return errors.Join(w.Sync(), w.Close(), l.o.FS.SyncDir(l.o.Dir), l.o.FS.SyncDir(filepath.Dir(l.o.Dir)))
 }

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,9 +22,10 @@ import (
 
 var us = uuid.UUID{2}
 
+// openLog opens a log whose list of names is made in small slices.
 func openLog(t testing.TB, fs vfs.FS, bytes int64, retention time.Duration) *Log {
 	t.Helper()
-	return New(Options{FS: fs, Dir: "/d/traces", Retention: retention, Logger: zerolog.Nop(), fileBytes: bytes})
+	return New(Options{FS: fs, Dir: "/d/traces", Retention: retention, Logger: zerolog.Nop(), fileBytes: bytes, sliceLabels: 3})
 }
 
 func add(t testing.TB, l *Log, traces ...*Trace) {
@@ -301,33 +304,121 @@ func TestPowerCut(t *testing.T) {
 // Whatever call fails: traces that were kept are found, those that were refused are not, and
 // later ones are kept.
 func TestFaultAtEveryCall(t *testing.T) {
-	for n := 0; ; n++ {
-		fs := faultfs.New()
-		l := openLog(t, fs, 150, 0) // one trace fills a file
-		add(t, l, sample(1, "t", "a"), sample(2, "t", "a"))
-		before := fs.Calls()
-		fs.FailAt(before+n, faultfs.Fault{Short: true})
-		want := []int64{1, 2}
-		for at := int64(3); at < 6; at++ {
-			if l.Append(sample(at, "t", "a")) == nil {
-				want = append(want, at)
+	for _, fileBytes := range []int64{150, 1 << 20} { // one trace fills a file, or all fit into it
+		for n, met := 0, true; met; n++ {
+			fs := faultfs.New()
+			l := openLog(t, fs, fileBytes, 0)
+			add(t, l, sample(1, "t", "a"), sample(2, "t", "a"))
+			before := fs.Calls()
+			fs.FailAt(before+n, faultfs.Fault{Short: true})
+			want := []int64{1, 2}
+			for at := int64(3); at < 6; at++ {
+				if l.Append(sample(at, "t", "a")) == nil {
+					want = append(want, at)
+				}
+			}
+			met = fs.Calls()-before > n
+			fs.FailAt(-1, faultfs.Fault{})
+			add(t, l, sample(6, "t", "a"), sample(7, "t", "a"))
+			want = append(want, 6, 7)
+			for _, l := range []*Log{l, openLog(t, fs, fileBytes, 0)} {
+				if got := byMessage(t, l, "t"); !slices.Equal(got, want) {
+					t.Errorf("call %d fails: %v, want %v", n, got, want)
+				}
+				if got, total := byName(t, l, "a", 0, 100, everywhere); !slices.Equal(got, want) || total != len(want) {
+					t.Errorf("call %d fails: %v of %d by name, want %v", n, got, total, want)
+				}
 			}
 		}
-		failed := fs.Calls()-before > n
-		fs.FailAt(-1, faultfs.Fault{})
-		add(t, l, sample(6, "t", "a"), sample(7, "t", "a"))
-		want = append(want, 6, 7)
-		for _, l := range []*Log{l, openLog(t, fs, 150, 0)} {
-			if got := byMessage(t, l, "t"); !slices.Equal(got, want) {
-				t.Errorf("call %d fails: %v, want %v", n, got, want)
-			}
-			if got, total := byName(t, l, "a", 0, 100, everywhere); !slices.Equal(got, want) || total != len(want) {
-				t.Errorf("call %d fails: %v of %d by name, want %v", n, got, total, want)
-			}
+	}
+}
+
+// While indexes cannot be written traces are refused, before they fill the memory: here, and
+// when the directory is opened. Afterwards they are kept.
+func TestG353IndexesCannotBeWritten(t *testing.T) {
+	fs := noIndexes{FS: faultfs.New(), refused: true}
+	l := openLog(t, &fs, 1, 0)
+	var kept []int64
+	for at := range int64(10) {
+		if l.Append(sample(at, "t")) == nil {
+			kept = append(kept, at)
 		}
-		if !failed {
-			return
+	}
+	if len(kept) < 2 || len(kept) > maxPending+1 {
+		t.Errorf("%d traces kept", len(kept))
+	}
+	if got := byMessage(t, l, "t"); !slices.Equal(got, kept) {
+		t.Errorf("%v, want %v", got, kept)
+	}
+	again := openLog(t, &fs, 1, 0)
+	if err := again.ByMessage(us, uuid.UUID{3}, []byte("t"), func(*Trace) bool { return true }); err == nil {
+		t.Errorf("%d files are in memory", len(again.files))
+	}
+	fs.refused = false
+	for _, l := range []*Log{l, again} {
+		_ = l.Append(sample(20, "t")) // the first attempt writes the indexes
+		add(t, l, sample(21, "t"))
+		if got := byMessage(t, l, "t"); !slices.Equal(got[:len(kept)], kept) || got[len(got)-1] != 21 {
+			t.Errorf("afterwards %v", got)
 		}
+	}
+}
+
+// noIndexes is a file system that refuses indexes.
+type noIndexes struct {
+	vfs.FS
+	refused bool
+}
+
+func (fs *noIndexes) Create(name string) (vfs.File, error) {
+	if fs.refused && strings.HasSuffix(name, newSuffix) {
+		return nil, syscall.EIO
+	}
+	return fs.FS.Create(name)
+}
+
+// What was kept before Close no power cut takes.
+func TestCloseSyncs(t *testing.T) {
+	fs := faultfs.New()
+	if err := vfs.MakeDir(fs, "/d"); err != nil {
+		t.Fatal(err)
+	}
+	l := openLog(t, fs, 1<<20, 0)
+	add(t, l, sample(1, "t"), sample(2, "t"))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := byMessage(t, openLog(t, fs.CrashStrict(), 1<<20, 0), "t"); !slices.Equal(got, []int64{1, 2}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// An index that is another file's shows nobody the traces of others.
+func TestForeignIndex(t *testing.T) {
+	fs := faultfs.New()
+	l := openLog(t, fs, 1, 0)
+	theirs := sample(2, "t", "a")
+	theirs.Tenant = uuid.UUID{9}
+	add(t, l, sample(1, "t", "a"), theirs, sample(3, "other", "b"), sample(4, "last"))
+	for _, number := range []int64{1, 2} {
+		put(t, fs, l.path(number, indexSuffix), content(t, fs, l.path(0, indexSuffix)))
+	}
+	if got := byMessage(t, l, "t"); !slices.Equal(got, []int64{1}) {
+		t.Errorf("%v", got)
+	}
+	if got, _ := byName(t, l, "a", 0, 10, everywhere); !slices.Equal(got, []int64{1}) {
+		t.Errorf("%v by name", got)
+	}
+}
+
+// Messages that are too many to be compared are estimated.
+func TestG356ManyMessages(t *testing.T) {
+	l := New(Options{FS: faultfs.New(), Dir: "/d/traces", Logger: zerolog.Nop(), fileBytes: 50_000, maxHashes: 800})
+	for i := range int64(6000) {
+		add(t, l, sample(i, fmt.Sprint(i%3000), "many"))
+	}
+	if names, _, err := l.Names(us, 0, 1); err != nil || names[0].Traces != 6000 || names[0].Messages < 2500 || names[0].Messages > 3500 {
+		t.Errorf("%+v, %v, of 3000", names, err)
 	}
 }
 

@@ -47,7 +47,7 @@ func (l *Log) Names(tenant uuid.UUID, offset, limit int) (page []Name, total int
 		l.indexOf(p, func(x *index) error { labels += x.labels; return nil })
 	}
 	top := newest{most: min(offset+limit, MaxNames)}
-	count := uint64(labels/sliceLabels + 1)
+	count := uint64(labels/l.o.sliceLabels + 1)
 	for i := range count {
 		low, high := i*(math.MaxUint64/count), (i+1)*(math.MaxUint64/count)-1
 		if i == count-1 {
@@ -128,7 +128,7 @@ func (l *Log) countMessages(parts []part, tenant uuid.UUID, page []Name) {
 	}
 	hashes, share := make([][]uint64, len(page)), make([]int, len(page))
 	for j := range page {
-		share[j] = 1 + all[j]/max(maxHashes/len(page), 1)
+		share[j] = 1 + all[j]/max(l.o.maxHashes/len(page), 1)
 	}
 	for i := range parts {
 		l.indexOf(&parts[i], func(x *index) (err error) {
