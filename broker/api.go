@@ -38,6 +38,8 @@ var (
 	// ErrMaintenance refuses to replay a dead letter while pushes are spooled. The dead
 	// letter is where it was.
 	ErrMaintenance = errors.New("broker: push maintenance is on")
+	// ErrSnapshotRunning refuses a snapshot while there is another.
+	ErrSnapshotRunning = errors.New("broker: a snapshot is being copied")
 )
 
 // QueueMode is the consumer group of every request that names none.

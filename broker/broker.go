@@ -128,6 +128,8 @@ type Broker struct {
 	// grown are segments that the catalogue does not know as they are; the checkpoint's.
 	grown map[uint32]partlog.SegmentInfo
 
+	snapshotting atomic.Bool // there is a Snapshot that is not closed
+
 	// retainMu lets one cycle of the retainer run at a time, and guards what only that
 	// uses. It is held while a removal goes to disk, and while segments are rewritten, which
 	// takes seconds; nothing else takes it.

@@ -100,6 +100,9 @@
 // or acks knows of it: they hold offsets, and a partition's pointer to its newest extent is
 // good whether it was moved or not.
 //
+// A snapshot is what a power cut would leave at the end of a journal generation, listed while
+// no checkpoint runs and copied while everything goes on; see snapshot.go.
+//
 // Partition ids are formed from the data directory's id and the partition's number, so
 // finding one is indexing an array. Message ids are formed from the batch's id and the
 // offset, so a batch stores one, and a minted transaction id tells its offset.

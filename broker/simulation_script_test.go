@@ -98,6 +98,7 @@ var simWeights = []struct {
 	{4, (*simClient).replay},
 	{2, (*simClient).removeLetters},
 	{2, (*simClient).again},
+	{5, (*simClient).snapshot},
 }
 
 // next makes up the next operation; s is the state it meets.

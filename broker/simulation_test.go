@@ -51,7 +51,7 @@ func simulate(t *testing.T, seed uint64, plan simPlan, total *simCounts) {
 
 // simCounts say what simulations have gone through.
 type simCounts struct {
-	lives, ops, calls, faults, cuts, messages, transactions int
+	lives, ops, calls, faults, cuts, messages, transactions, snapshots int
 }
 
 func (c *simCounts) add(o *simCounts) {
@@ -62,9 +62,10 @@ func (c *simCounts) add(o *simCounts) {
 	c.cuts += o.cuts
 	c.messages += o.messages
 	c.transactions += o.transactions
+	c.snapshots += o.snapshots
 }
 
 func (c *simCounts) String() string {
-	return fmt.Sprintf("%d runs of a broker, %d operations (%d messages, %d transactions), %d calls of the disk, %d faults, %d power cuts",
-		c.lives, c.ops, c.messages, c.transactions, c.calls, c.faults, c.cuts)
+	return fmt.Sprintf("%d runs of a broker, %d operations (%d messages, %d transactions, %d snapshots), %d calls of the disk, %d faults, %d power cuts",
+		c.lives, c.ops, c.messages, c.transactions, c.snapshots, c.calls, c.faults, c.cuts)
 }

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,9 +30,11 @@ func read(t *testing.T, path ...string) string {
 func pages(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("*.md")
-	if err != nil || len(found) == 0 {
+	more, moreErr := filepath.Glob("operations/*.md")
+	if err := errors.Join(err, moreErr); err != nil || len(found) == 0 {
 		t.Fatalf("%d documents, %v", len(found), err)
 	}
+	found = append(found, more...)
 	all := []string{"README.md", "CHANGELOG.md"}
 	for _, name := range found {
 		all = append(all, "docs/"+name)
@@ -99,7 +102,7 @@ func TestSettings(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	page := read(t, "docs", "configuration.md")
-	clients := section(t, page, "Environment of skep push and skep consume")
+	clients := section(t, page, "Environment of skep push, skep consume and skep backup")
 	wantSame(t, "variable", firsts(read(t, "cmd", "skep", "connect.go"), `Getenv\("([A-Z_]+)"\)`),
 		firsts(clients, "(?m)^\\| `([A-Z_]+)` \\|"))
 	for _, name := range firsts(read(t, "cmd", "skep", "exec.go"), `"(SKEP_[A-Z_]+)="`) {

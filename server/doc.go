@@ -42,6 +42,12 @@
 // fasthttp runs one per connection; Shutdown returns when they are gone, or closes their
 // connections when its context ends.
 //
+// # Snapshots
+//
+// A snapshot is written while it is read from disk (snapshot.go), 256 KiB at a time, by the
+// goroutine of its connection, which has WriteTimeout for each of these pieces instead of for
+// the answer. There is one at a time. An error closes the connection: the status has been sent.
+//
 // # Metrics
 //
 // What passes is counted by the broker (broker/traffic.go) and here (requests.go), in

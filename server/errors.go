@@ -64,6 +64,7 @@ var failures = [...]struct {
 	{broker.ErrMemoryHigh, fasthttp.StatusServiceUnavailable, `{"error":"memory is short: no new queues, partitions and groups","code":"memory_high"}`},
 	{broker.ErrNoRoom, fasthttp.StatusServiceUnavailable, answerOverloaded},
 	{errAnswerBudget, fasthttp.StatusServiceUnavailable, answerOverloaded},
+	{broker.ErrSnapshotRunning, fasthttp.StatusConflict, `{"error":"another snapshot is being copied","code":"snapshot_running"}`},
 	{broker.ErrPartitionDamaged, fasthttp.StatusInternalServerError, `{"error":"partition damaged","code":"partition_damaged"}`},
 	{broker.ErrQueueNotFound, fasthttp.StatusNotFound, `{"error":"Queue not found"}`},
 	{broker.ErrPartitionNotFound, fasthttp.StatusNotFound, `{"success":false,"error":"Partition not found"}`},

@@ -85,6 +85,7 @@ var routes = [...]route{
 	{"POST", "/api/v1/system/maintenance", adminOnly, (*request).setMaintenance},
 	{"GET", "/api/v1/system/maintenance/pop", adminOnly, (*request).popMaintenance},
 	{"POST", "/api/v1/system/maintenance/pop", adminOnly, (*request).setPopMaintenance},
+	{"POST", "/api/v1/system/snapshot", adminOnly, (*request).snapshot},
 	{"GET", "/api/v1/system/shared-state", adminOnly, (*request).sharedState},
 	{"GET", "/api/v1/system/config", adminOnly, (*request).config},
 	{"POST", "/internal/api/notify", adminOnly, (*request).notify},

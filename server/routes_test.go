@@ -101,6 +101,7 @@ func TestAccess(t *testing.T) {
 		"POST /api/v1/messages/:partitionId/:transactionId/retry": readWrite,
 		"GET /api/v1/system/maintenance":                          adminOnly, "POST /api/v1/system/maintenance": adminOnly,
 		"GET /api/v1/system/maintenance/pop": adminOnly, "POST /api/v1/system/maintenance/pop": adminOnly,
+		"POST /api/v1/system/snapshot":    adminOnly,
 		"GET /api/v1/system/shared-state": adminOnly, "GET /api/v1/status/buffers": readOnly,
 		"GET /internal/api/shared-state/stats": adminOnly, "GET /internal/api/inter-instance/stats": adminOnly,
 		"GET /health": public, "GET /status": readOnly, "GET /metrics": public, "GET /metrics/prometheus": public, "GET /openapi.json": public,

@@ -90,6 +90,7 @@ type Broker interface {
 	Maintenance() broker.Maintenance
 	SetPushMaintenance(on bool) error
 	SetPopMaintenance(on bool) error
+	Snapshot() (*broker.Snapshot, error)
 
 	// Stats and Traffic look at no partition; Traffic(true) begins the maxima anew.
 	Stats() broker.Stats
@@ -158,6 +159,7 @@ type Options struct {
 	ServerID   string // the host that series are of; "skep"
 	EngineName string // in /health; "skep"
 	Version    string
+	Commit     string // in backups
 }
 
 func (o Options) withDefaults() Options {

@@ -23,16 +23,23 @@ type connection struct {
 }
 
 func (c *connection) addFlags(cmd *cobra.Command) {
-	address := os.Getenv("SKEP_URL")
-	if address == "" {
-		address = "http://127.0.0.1:6632"
-	}
+	addURLFlag(cmd, &c.url)
 	f := cmd.Flags()
-	f.StringVar(&c.url, "url", address, "address of the broker; SKEP_URL sets the default, SKEP_TOKEN a bearer token")
 	f.StringVar(&c.tenant, "tenant", os.Getenv("SKEP_TENANT"), "tenant whose queue it is, a UUID, of a broker with QUEEN_TENANCY_HEADER; SKEP_TENANT sets the default")
 	f.StringVar(&c.queue, "queue", "", "name of the queue (required)")
 	f.IntVar(&c.retries, "retries", 10, "how often a request is repeated while the broker cannot be reached")
 }
+
+func addURLFlag(cmd *cobra.Command, to *string) {
+	address := os.Getenv("SKEP_URL")
+	if address == "" {
+		address = "http://127.0.0.1:6632"
+	}
+	cmd.Flags().StringVar(to, "url", address, "address of the broker; SKEP_URL sets the default, SKEP_TOKEN a bearer token")
+}
+
+// token is not a flag: command lines are public on most machines.
+func token() string { return os.Getenv("SKEP_TOKEN") }
 
 // open checks the flags and returns a client.
 func (c *connection) open(conns int) (*client.Client, error) {
@@ -41,8 +48,7 @@ func (c *connection) open(conns int) (*client.Client, error) {
 	}
 	policy := client.DefaultRetry
 	policy.Attempts = max(c.retries, 0) + 1
-	// A token is not a flag: command lines are public on most machines.
-	cl, err := client.New(c.url, client.WithToken(os.Getenv("SKEP_TOKEN")), client.WithTenant(c.tenant),
+	cl, err := client.New(c.url, client.WithToken(token()), client.WithTenant(c.tenant),
 		client.WithRetry(policy), client.WithMaxConns(conns))
 	if err != nil {
 		return nil, usageError{err}

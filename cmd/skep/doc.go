@@ -2,7 +2,8 @@
 //
 // serve runs a broker. push and consume move messages between a broker and the
 // standard streams, for scripts and for people; they use the same client as any Go
-// program. verify checks the data directory of a stopped broker, and repair repairs it.
+// program. backup copies the state of a running broker, and restore makes a data directory of
+// such a copy. verify checks the data directory of a stopped broker, and repair repairs it.
 // config prints what serve is configured with, health asks whether it is healthy, and
 // version tells what was built.
 //

@@ -53,8 +53,8 @@ func newRootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newPushCommand(), newConsumeCommand(), newVerifyCommand(), newRepairCommand(),
-		newConfigCommand(), newHealthCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newPushCommand(), newConsumeCommand(), newBackupCommand(), newRestoreCommand(),
+		newVerifyCommand(), newRepairCommand(), newConfigCommand(), newHealthCommand(), newVersionCommand())
 	return root
 }
 

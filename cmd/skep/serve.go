@@ -118,7 +118,7 @@ func serve(ctx context.Context, c *config.Config, logTo io.Writer) error {
 	limitHosts(c, ln.Addr())
 	limitHeap(c, &logger)
 	c.Server.Logger = logger
-	c.Server.Version = buildVersion()
+	c.Server.Version, c.Server.Commit = buildVersion(), buildCommit()
 	c.Server.MetricsDir, c.Server.TraceDir = filepath.Join(c.DataDir, fsck.MetricsName), filepath.Join(c.DataDir, fsck.TracesName)
 	if c.Server.Config, err = json.Marshal(effective(c)); err != nil {
 		return err

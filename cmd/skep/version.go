@@ -49,13 +49,19 @@ func versionName(version string, info *debug.BuildInfo) string {
 	return version
 }
 
-// versionText fills what the linker did not set from what the compiler recorded.
-func versionText(version, commit string, info *debug.BuildInfo) string {
-	if info == nil {
-		info = &debug.BuildInfo{}
+// buildCommit is the commit that was built.
+func buildCommit() string {
+	info, _ := debug.ReadBuildInfo()
+	return commitName(commit, info)
+}
+
+// commitName is what the linker has set, or else what the compiler recorded.
+func commitName(commit string, info *debug.BuildInfo) string {
+	if commit != "" {
+		return commit
 	}
-	dirty := false
-	if commit == "" {
+	commit, dirty := "unknown", false
+	if info != nil {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
@@ -65,11 +71,13 @@ func versionText(version, commit string, info *debug.BuildInfo) string {
 			}
 		}
 	}
-	if commit == "" {
-		commit = "unknown"
-	}
 	if dirty {
 		commit += " with changes"
 	}
-	return fmt.Sprintf("skep %s, commit %s, %s %s/%s", versionName(version, info), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return commit
+}
+
+// versionText fills what the linker did not set from what the compiler recorded.
+func versionText(version, commit string, info *debug.BuildInfo) string {
+	return fmt.Sprintf("skep %s, commit %s, %s %s/%s", versionName(version, info), commitName(commit, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

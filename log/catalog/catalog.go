@@ -122,3 +122,7 @@ func (c *Catalog) Size() int64 { return c.home.Size() }
 
 // Close closes the log.
 func (c *Catalog) Close() error { return c.home.Close() }
+
+// Files returns the paths of the files that the catalogue is in. What is committed lies
+// within their length, and stays there until the next Rewrite.
+func (c *Catalog) Files() ([]string, error) { return c.home.Files() }

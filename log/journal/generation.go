@@ -198,6 +198,19 @@ func (j *Journal) Drop(n uint64) error {
 	return j.o.FS.SyncDir(j.o.Dir)
 }
 
+// Files returns the paths of the files that the sealed generations from one to another are
+// in. They do not change any more, and stay there until they are dropped.
+func (j *Journal) Files(from, to uint64) (paths []string, err error) {
+	for n := from; n <= to; n++ {
+		files, err := wal.Files(j.o.FS, j.path(n))
+		if err != nil {
+			return nil, fmt.Errorf("list journal generation %d: %w", n, err)
+		}
+		paths = append(paths, files...)
+	}
+	return paths, nil
+}
+
 // Unfiled returns the bytes that no checkpoint has filed yet.
 func (j *Journal) Unfiled() int64 { return j.unfiled.Load() }
 

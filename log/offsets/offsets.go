@@ -123,3 +123,7 @@ func put(cursors []record.Cursor, appendEntry func([]byte) error) error {
 	}
 	return nil
 }
+
+// Files returns the paths of the files that the log is in. What is committed lies within
+// their length, and stays there until the next Rewrite.
+func (l *Log) Files() ([]string, error) { return l.home.Files() }

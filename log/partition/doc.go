@@ -17,6 +17,9 @@
 // little of it is needed, Rewrite copies that, of several segments at once, to a new one. The
 // caller records in one step that this is there and those are gone, and Replace unlinks them.
 //
+// Hold keeps the files of the segments that there are for whoever copies them: those that are
+// unlinked meanwhile go when they are released.
+//
 // Per partition a Store remembers nothing, only what was read lately, within
 // Options.CacheBytes. So a million partitions cost the 12 bytes of pointer that the
 // caller keeps of each.

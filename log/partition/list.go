@@ -9,6 +9,10 @@ import (
 func (s *Store) Segments() []SegmentInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.listLocked()
+}
+
+func (s *Store) listLocked() []SegmentInfo {
 	list := make([]SegmentInfo, 0, len(s.segments))
 	for _, info := range s.segments {
 		list = append(list, info)

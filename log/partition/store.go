@@ -98,7 +98,7 @@ type Stats struct {
 	CacheBytes   int64
 }
 
-// Store holds the segments of all queues. Read, OffsetAt, Drop and Stats are safe
+// Store holds the segments of all queues. Read, OffsetAt, Drop, Hold and Stats are safe
 // for concurrent use, also beside File, which has one caller at a time.
 type Store struct {
 	o     Options
@@ -115,6 +115,7 @@ type Store struct {
 	filing   bool              // a File runs
 	dropped  map[uint32]bool   // queues dropped since it started
 	resealed []uint32          // abandoned by a failed File and not yet reported as sealed
+	held     *Held             // whose files stay for now; nil: nobody's
 	written  int64
 	closed   bool
 }
@@ -318,12 +319,14 @@ func (s *Store) forgetLocked(id uint32) {
 
 // unlink removes the files of segments that are no longer in the list.
 func (s *Store) unlink(ids []uint32) error {
-	if len(ids) == 0 {
+	for _, id := range ids {
+		s.files.forget(id)
+	}
+	if ids = s.keepHeld(ids); len(ids) == 0 {
 		return nil
 	}
 	var errs []error
 	for _, id := range ids {
-		s.files.forget(id)
 		if err := s.o.FS.Remove(s.path(id)); err != nil {
 			errs = append(errs, fmt.Errorf("remove segment: %w", err))
 		}

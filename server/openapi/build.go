@@ -45,7 +45,7 @@ type body struct {
 // answer is one that only some routes give, or give in a way of their own.
 type answer struct {
 	status int
-	// typ is the type of a JSON answer, a media type of text, "" for no body, or a
+	// typ is the type of a JSON answer, the media type of another, "" for no body, or a
 	// shared answer, "@name" of shared.
 	typ, text, example string
 }
@@ -271,7 +271,11 @@ func (a answer) object() object {
 	case a.typ == "":
 		return o
 	case strings.Contains(a.typ, "/"):
-		return o.with("content", object{{a.typ, object{{"schema", typeOf("string")}}}})
+		of := "any" // bytes
+		if strings.HasPrefix(a.typ, "text/") {
+			of = "string"
+		}
+		return o.with("content", object{{a.typ, object{{"schema", typeOf(of)}}}})
 	}
 	return o.with("content", object{{"application/json", object{{"schema", typeOf(a.typ)}}.withExample(a.example)}})
 }

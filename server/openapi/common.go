@@ -70,7 +70,7 @@ var common = area{
 	schemas: []schema{
 		{name: "Error", fields: []field{
 			{"error", "string", "For people."},
-			{"code?", "'cross_site'|'unknown_host'|'no_such_route'|'method_not_allowed'|'recovering'|'stopping'|'overloaded'|'memory_high'|'storage_full'|'storage_failed'|'partition_damaged'|'trace_failed'|'too_many_names'|'name_too_long'", "For programs; only some errors have one."},
+			{"code?", "'cross_site'|'unknown_host'|'no_such_route'|'method_not_allowed'|'recovering'|'stopping'|'overloaded'|'memory_high'|'storage_full'|'storage_failed'|'partition_damaged'|'snapshot_running'|'trace_failed'|'too_many_names'|'name_too_long'", "For programs; only some errors have one."},
 		}},
 		{name: "Counts", fields: []field{
 			{"total", "count", "Messages kept."},

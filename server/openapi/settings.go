@@ -1,8 +1,18 @@
 package openapi
 
 var settings = area{
-	tag: "System", text: "What is in force.",
+	tag: "System", text: "Backups, and what is in force.",
 	operations: []operation{
+		{
+			route: "POST /api/v1/system/snapshot", id: "snapshot",
+			summary: "A backup of the whole broker",
+			text: `As it is at one moment, of all tenants. An answer that ends before its length is no backup. A body is
+not read.`,
+			answers: []answer{
+				{200, "application/x-tar", "The files, and at the end MANIFEST.json with the SHA-256 of each.", ""},
+				{409, "Error", "Another snapshot is being copied.", `{"error":"another snapshot is being copied","code":"snapshot_running"}`},
+			},
+		},
 		{
 			route: "GET /api/v1/system/config", id: "config",
 			summary: "Every setting, its value and where that is from",
