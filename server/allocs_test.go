@@ -5,6 +5,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -109,12 +110,12 @@ func TestAllocations(t *testing.T) {
 func guarded(t testing.TB, request string) (Options, string) {
 	key, _ := tokenKey()
 	opts := withAuth(t)
-	opts.AllowedHosts = []string{}
+	opts.AllowedHosts, opts.TenancyHeader = []string{}, true
 	token := tokenOf(t, jwt.SigningMethodRS256, key, "role", "read-write", "exp", time.Now().Unix()+3600)
-	return opts, strings.Replace(request, "Host: x\r\n", "Host: 127.0.0.1:6632\r\nAuthorization: Bearer "+token+"\r\n", 1)
+	return opts, strings.Replace(request, "Host: x\r\n", "Host: 127.0.0.1:6632\r\nX-Queen-Tenant: "+aTenant+"\r\nAuthorization: Bearer "+token+"\r\n", 1)
 }
 
-// A token that is known costs no allocation either.
+// A token that is known costs no allocation either, nor does the name of a tenant.
 func TestAllocationsWithToken(t *testing.T) {
 	f := newFake()
 	for _, tt := range hotRequests(f) {
@@ -136,6 +137,21 @@ func BenchmarkRequestWithToken(b *testing.B) {
 	}{{"token=no", push, Options{}}, {"token=RS256", request, opts}} {
 		b.Run(bb.name, func(b *testing.B) {
 			l := newLoop(b, f, bb.opts, bb.request)
+			b.ReportAllocs()
+			for b.Loop() {
+				l.once(b)
+			}
+		})
+	}
+}
+
+func BenchmarkRequestOfTenant(b *testing.B) {
+	f := newFake()
+	push := hotRequests(f)[0].request
+	named := strings.Replace(push, "Host: x\r\n", "Host: x\r\nX-Queen-Tenant: "+aTenant+"\r\n", 1)
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprintf("tenants=%t", on), func(b *testing.B) {
+			l := newLoop(b, f, Options{TenancyHeader: on}, named)
 			b.ReportAllocs()
 			for b.Loop() {
 				l.once(b)
