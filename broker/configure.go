@@ -56,8 +56,7 @@ func (b *Broker) Configure(t Tenant, name string, change func(current QueueOptio
 			continue // a push or a delete came between
 		}
 		if ok, err := b.configure(q, &o); ok || err != nil {
-			b.created.wake("")
-			b.created.wake(name)
+			b.wakeMade(t, name)
 			info := q.identity()
 			if err == nil {
 				b.reportKeyMissing(&info)

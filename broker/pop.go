@@ -185,8 +185,7 @@ func (p *popper) settle() error {
 func (p *popper) ensureQueue() *queue {
 	q, created := p.b.ensureQueue(p.req.Tenant, p.req.Queue, DefaultOptions)
 	if created {
-		p.b.created.wake("")
-		p.b.created.wake(q.name)
+		p.b.wakeMade(p.req.Tenant, q.name)
 	}
 	p.queue = q
 	return q
@@ -428,13 +427,14 @@ func (p *popper) enlist(w *waiter) (forget func()) {
 	w.leave()
 	switch {
 	case p.req.Discovery:
-		p.b.created.add("", w)
+		name := made(p.req.Tenant, "")
+		p.b.created.add(name, w)
 		for _, g := range p.groups {
 			g.ready.wait(w)
 		}
-		return func() { w.leave(); p.b.created.left("") }
+		return func() { w.leave(); p.b.created.left(name) }
 	case p.req.Pinned && p.queue == nil:
-		name := p.req.Queue
+		name := made(p.req.Tenant, p.req.Queue)
 		p.b.created.add(name, w)
 		return func() { w.leave(); p.b.created.left(name) }
 	case p.req.Pinned && p.pin == nil:

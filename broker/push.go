@@ -202,8 +202,7 @@ func (b *Broker) pushBatch(t Tenant, s *pushState, batch *pushBatch) error {
 		p := b.ensurePartition(q, s.items[batch.first].Partition)
 		done, err := b.appendBatch(s, batch, q, p)
 		if created {
-			b.created.wake("")
-			b.created.wake(q.name)
+			b.wakeMade(t, q.name)
 		}
 		if done || err != nil {
 			return err

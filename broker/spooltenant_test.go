@@ -107,3 +107,38 @@ func TestFormerSpoolIsDrained(t *testing.T) {
 	}
 	s.check(t, "drained", b)
 }
+
+// G-832: what one tenant makes wakes nobody of another, who would look through all queues
+// for nothing.
+func TestG832WakingIsByTenant(t *testing.T) {
+	b := mustOpen(t, faultfs.New(), nil)
+	one, two := Tenant{1}, Tenant{2}
+	for _, name := range []string{"", "q"} {
+		w := newWaiter()
+		b.created.add(made(one, name), w)
+		push := func(tenant Tenant) {
+			t.Helper()
+			if err := b.Push(tenant, []PushItem{{Queue: []byte("q"), Payload: []byte("1")}}, nil, make([]PushResult, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		push(two)
+		select {
+		case <-w.C:
+			t.Errorf("waiting for %q: woken by another", name)
+		default:
+		}
+		push(one)
+		select {
+		case <-w.C:
+		default:
+			t.Errorf("waiting for %q: not woken", name)
+		}
+		b.created.left(made(one, name))
+		for _, tenant := range []Tenant{one, two} {
+			if _, err := b.DeleteQueue(tenant, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -337,8 +337,7 @@ func (tx *transaction) create() {
 		}
 		tx.b.ensurePartition(q, item.Partition)
 		if created {
-			tx.b.created.wake("")
-			tx.b.created.wake(q.name)
+			tx.b.wakeMade(tx.t, q.name)
 		}
 	}
 }

@@ -90,8 +90,7 @@ func (l *waiterList) wakeFirst() bool {
 	return false
 }
 
-// watch holds requests that wait for something to come into being, by its name; "" is
-// the name of anything. Waking is rare, and the count lets the push path ask one number.
+// watch holds requests that wait for something to come into being, by its name. Waking is rare, and the count lets the push path ask one number.
 type watch struct {
 	count atomic.Int32
 
@@ -148,3 +147,15 @@ func (w *watch) left(name string) {
 		delete(w.lists, name)
 	}
 }
+
+// wakeMade wakes those who wait for a queue that a tenant has made, or has given other labels.
+func (b *Broker) wakeMade(t Tenant, queue string) {
+	if b.created.count.Load() == 0 {
+		return
+	}
+	b.created.wake(made(t, ""))
+	b.created.wake(made(t, queue))
+}
+
+// made is the name under which a tenant's requests wait for a queue; that of "" is for any.
+func made(t Tenant, queue string) string { return string(t[:]) + queue }

@@ -113,8 +113,8 @@ var levels = map[string][]string{
 		"DELETE /api/v1/resources/queues/:queue", "DELETE /api/v1/consumer-groups/:group", "DELETE /api/v1/consumer-groups/:group/queues/:queue",
 		"DELETE /api/v1/dlq", "POST /api/v1/stats/refresh",
 		"GET /api/v1/system/maintenance", "POST /api/v1/system/maintenance", "GET /api/v1/system/maintenance/pop", "POST /api/v1/system/maintenance/pop",
-		"POST /api/v1/system/snapshot",
 		"GET /api/v1/system/shared-state", "GET /api/v1/system/config", "POST /internal/api/notify", "GET /internal/api/shared-state/stats", "GET /internal/api/inter-instance/stats",
+		"POST /api/v1/system/snapshot",
 	},
 }
 

@@ -48,7 +48,8 @@ func (c *connection) open(conns int) (*client.Client, error) {
 	}
 	policy := client.DefaultRetry
 	policy.Attempts = max(c.retries, 0) + 1
-	cl, err := client.New(c.url, client.WithToken(token()), client.WithTenant(c.tenant), client.WithRetry(policy), client.WithMaxConns(conns))
+	cl, err := client.New(c.url, client.WithToken(token()), client.WithTenant(c.tenant),
+		client.WithRetry(policy), client.WithMaxConns(conns))
 	if err != nil {
 		return nil, usageError{err}
 	}
