@@ -20,7 +20,7 @@ func TestTrace(t *testing.T) {
 	} {
 		id, err := f.Trace(t.Context(), row.m, row.t)
 		r := f.seen()[len(f.seen())-1]
-		if id != "x" || err != nil || r.method+" "+r.path != "POST /api/v1/traces" || string(r.body) != row.body {
+		if id != "x" || err != nil || r.method+" "+r.path != "POST /api/v1/traces" || r.body != row.body {
 			t.Errorf("%+v: %s, %v, sent %s %s", row.t, id, err, r.path, r.body)
 		}
 	}
