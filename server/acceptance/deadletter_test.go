@@ -182,6 +182,7 @@ func TestM380List(t *testing.T) {
 		{"q", "p", "g"}, {"q", "p", "h"}, {"q", "r", "g"}, {"s", "p", "g"}, {"s", "p", ""},
 	} {
 		instants = append(instants, stamp(w.clock.now()))
+		w.clock.advance(time.Millisecond) // the bounds are inclusive
 		id := fmt.Sprint(i)
 		w.queued(msg(at.queue, at.partition, id))
 		for {
