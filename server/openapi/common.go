@@ -70,7 +70,8 @@ var common = area{
 	schemas: []schema{
 		{name: "Error", fields: []field{
 			{"error", "string", "For people."},
-			{"code?", "'cross_site'|'unknown_host'|'no_such_route'|'method_not_allowed'|'recovering'|'stopping'|'overloaded'|'memory_high'|'storage_full'|'storage_failed'|'partition_damaged'|'snapshot_running'|'trace_failed'|'too_many_names'|'name_too_long'", "For programs; only some errors have one."},
+			{"code?", "'cross_site'|'unknown_host'|'no_such_route'|'method_not_allowed'|'recovering'|'stopping'|'overloaded'|'memory_high'|'storage_full'|'storage_failed'|'partition_damaged'|'internal'|'no_encryption_key'|'snapshot_running'|'trace_failed'|'too_many_names'|'name_too_long'", "For programs; only some errors have one."},
+			{"errorId?", "string", "With internal: what the log says of it has the same."},
 		}},
 		{name: "Counts", fields: []field{
 			{"total", "count", "Messages kept."},
