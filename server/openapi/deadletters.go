@@ -61,6 +61,7 @@ group of the queue gets it. Append and removal are one step on disk.`,
 			{"producerSub", "string|null", ""},
 			{"createdAt", "time|null", "When the message was stored."},
 			{"failedAt", "time|null", "When it was set aside."},
+			{"isEncrypted?", "boolean", "True where the payload is encrypted on disk."},
 			{"damaged?", "boolean", "True where the payload cannot be read."},
 		}},
 		{name: "DeadLettersPurged", fields: []field{
