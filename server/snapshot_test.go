@@ -1,13 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"testing"
 
 	"github.com/skepmq/skep/broker"
 )
 
-func (f *fake) Snapshot() (*broker.Snapshot, error) { return nil, f.err }
+func (f *fake) Snapshot() (*broker.Snapshot, error) {
+	return nil, cmp.Or(f.err, broker.ErrSnapshotRunning)
+}
 
 // G-904: what is answered to who asks for a snapshot that cannot begin.
 func TestSnapshotRefused(t *testing.T) {

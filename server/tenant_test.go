@@ -84,7 +84,7 @@ var tenantless = []string{
 	"/health", "/status", "/metrics", "/metrics/prometheus", "/openapi.json",
 	"/api/v1/status", "/api/v1/analytics/system-metrics", "/api/v1/analytics/worker-metrics", "/api/v1/analytics/postgres-stats",
 	"/api/v1/status/buffers", "/api/v1/stats/refresh",
-	"/api/v1/system/maintenance", "/api/v1/system/maintenance/pop", "/api/v1/system/shared-state", "/api/v1/system/config",
+	"/api/v1/system/maintenance", "/api/v1/system/maintenance/pop", "/api/v1/system/shared-state", "/api/v1/system/config", "/api/v1/system/snapshot",
 	"/internal/api/shared-state/stats", "/internal/api/inter-instance/stats",
 }
 
