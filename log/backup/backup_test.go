@@ -26,8 +26,10 @@ var content = map[string]string{
 	"dedup/seed": "a seed",
 	"journal/00000000000000000001/00000000000000000001": strings.Repeat("newest ", 200),
 	"journal/00000000000000000002/00000000000000000001": "",
+	"metrics/00000000000000000001.minutes":              "how much",
 	"offsets/00000000000000000001/00000000000000000001": "places",
 	"segments/00000001.seg":                             strings.Repeat("m", 2*copyBytes+7),
+	"traces/00000000000000000001.traces":                "notes",
 }
 
 // memory is a Source.
@@ -209,7 +211,7 @@ func TestForeignArchives(t *testing.T) {
 		{"up and out", []tar.Header{{Name: "catalog/../../x"}}, listing("catalog/1"), ErrDamaged},
 		{"absolute", []tar.Header{{Name: "/etc/x"}}, listing("catalog/1"), ErrDamaged},
 		{"another place", []tar.Header{{Name: "LOCK"}}, listing("catalog/1"), ErrDamaged},
-		{"the lock of metrics", []tar.Header{{Name: "metrics/1"}}, listing("catalog/1"), ErrDamaged},
+		{"what was repaired", []tar.Header{{Name: "repairs/1"}}, listing("catalog/1"), ErrDamaged},
 		{"a directory", []tar.Header{{Name: "catalog/", Typeflag: tar.TypeDir}}, listing("catalog/1"), ErrDamaged},
 		{"a link", []tar.Header{{Name: "catalog/1", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}, listing("catalog/1"), ErrDamaged},
 		{"a hard link", []tar.Header{{Name: "catalog/1", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}}, listing("catalog/1"), ErrDamaged},

@@ -86,7 +86,7 @@ func decodeManifest(b []byte) (*Manifest, error) {
 const catalogName = "catalog"
 
 // parts are the directories of a data directory that a backup has.
-var parts = []string{catalogName, "dedup", "journal", "offsets", "segments"}
+var parts = []string{catalogName, "dedup", "journal", "metrics", "offsets", "segments", "traces"}
 
 // allowed reports whether a file of that name may be in a backup: it never leads out of the
 // directory that it is unpacked into.
