@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -407,13 +408,14 @@ func overwrite(fsys vfs.FS, path, text string, at int64) error {
 }
 
 // A disk that fails leaves nothing of a restore; one that loses its power in the middle leaves
-// no catalogue, without which no broker starts, or all.
+// no catalogue and a journal, with which no broker starts, or all, or nothing.
 func TestRestoreFaultAtEveryCall(t *testing.T) {
 	b := encoded(t, content)
+	rng := rand.New(rand.NewPCG(1, 2))
 	for n := 0; ; n++ {
 		fsys := faultfs.New()
 		var cuts []*faultfs.FS
-		fsys.Observe(func(faultfs.Kinds, string) { cuts = append(cuts, fsys.CrashStrict()) })
+		fsys.Observe(func(faultfs.Kinds, string) { cuts = append(cuts, fsys.CrashStrict(), fsys.Crash(rng)) })
 		fsys.FailAt(n, faultfs.Fault{Err: faultfs.ENOSPC})
 		_, err := Restore(fsys, "/d", bytes.NewReader(b))
 		met := fsys.Calls() > n
@@ -428,6 +430,10 @@ func TestRestoreFaultAtEveryCall(t *testing.T) {
 		for i, cut := range cuts {
 			names, _ := cut.List("/d")
 			if !slices.Contains(names, catalogName) {
+				names = slices.DeleteFunc(names, func(name string) bool { return name == lockName })
+				if len(names) > 0 && !slices.Contains(names, journalName) {
+					t.Errorf("call %d, power cut at %d: a broker would begin anew beside %v", n, i, names)
+				}
 				continue
 			}
 			if got := tree(t, cut, "/d"); len(got) < len(content) {
