@@ -366,7 +366,7 @@ func (l *Log) Hold() (paths []string, release func()) {
 	for _, f := range l.files() {
 		paths = append(paths, l.pathOf(f))
 	}
-	return paths, l.foldMu.Unlock
+	return paths, sync.OnceFunc(l.foldMu.Unlock)
 }
 
 // Close ends the file; the next minute would begin another.

@@ -493,7 +493,7 @@ func (l *Log) Hold() (paths []string, release func()) {
 			paths = append(paths, filepath.Join(l.o.Dir, name))
 		}
 	}
-	return paths, l.removeMu.Unlock
+	return paths, sync.OnceFunc(l.removeMu.Unlock)
 }
 
 // Close brings what was appended to the disk. Nothing is kept afterwards.
