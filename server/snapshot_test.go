@@ -7,7 +7,13 @@ import (
 	"github.com/skepmq/skep/broker"
 )
 
-func (f *fake) Snapshot() (*broker.Snapshot, error) { return nil, f.err }
+// Snapshot has nothing to copy.
+func (f *fake) Snapshot() (*broker.Snapshot, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return nil, broker.ErrClosed
+}
 
 // G-904: what is answered to who asks for a snapshot that cannot begin.
 func TestSnapshotRefused(t *testing.T) {
