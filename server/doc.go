@@ -47,6 +47,8 @@
 // A snapshot is written while it is read from disk (snapshot.go), 256 KiB at a time, by the
 // goroutine of its connection, which has WriteTimeout for each of these pieces instead of for
 // the answer. There is one at a time. An error closes the connection: the status has been sent.
+// The files of metrics and traces are held for it, and nothing about them is such an error
+// (snapshotnotes.go).
 //
 // # Metrics
 //

@@ -20,16 +20,19 @@ func (r *request) snapshot() {
 		r.fail(err)
 		return
 	}
-	body := &snapshotBody{server: r.server, conn: r.conn, snapshot: s, began: time.Now(), archive: backup.Archive{
-		Version: r.server.opts.Version, Commit: r.server.opts.Commit, CreatedAt: s.At, Files: s.Files, Proceed: s.Proceed,
+	notes := r.server.holdNotes()
+	files := append(s.Files, notes.files...)
+	body := &snapshotBody{server: r.server, conn: r.conn, snapshot: s, notes: notes, began: time.Now(), archive: backup.Archive{
+		Version: r.server.opts.Version, Commit: r.server.opts.Commit, CreatedAt: s.At, Files: files, Proceed: s.Proceed,
 	}}
 	size, err := body.archive.Size()
 	if err != nil {
+		notes.release()
 		s.Close()
 		r.fail(err)
 		return
 	}
-	r.server.log.Info().Int64("bytes", size).Int("files", len(s.Files)).Msg("snapshot begins")
+	r.server.log.Info().Int64("bytes", size).Int("files", len(files)).Msg("snapshot begins")
 	response := &r.ctx.Response
 	response.Header.SetContentTypeBytes(tarType)
 	response.SetBodyStream(body, int(size))
@@ -42,6 +45,7 @@ type snapshotBody struct {
 	server   *Server
 	conn     *conn
 	snapshot *broker.Snapshot
+	notes    *notes
 	began    time.Time
 	written  int64
 	err      error
@@ -58,6 +62,7 @@ func (b *snapshotBody) Read([]byte) (int, error) { return 0, errors.ErrUnsupport
 
 // Close ends the snapshot. fasthttp calls it once, also when nothing was written.
 func (b *snapshotBody) Close() error {
+	b.notes.release()
 	b.snapshot.Close()
 	b.server.log.Info().Err(b.err).Int64("bytes", b.written).Str("took", time.Since(b.began).Round(time.Millisecond).String()).Msg("snapshot ends")
 	return nil

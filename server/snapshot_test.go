@@ -1,15 +1,18 @@
 package server
 
 import (
-	"cmp"
 	"net/http"
 	"testing"
 
 	"github.com/skepmq/skep/broker"
 )
 
+// Snapshot has nothing to copy.
 func (f *fake) Snapshot() (*broker.Snapshot, error) {
-	return nil, cmp.Or(f.err, broker.ErrSnapshotRunning)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return nil, broker.ErrClosed
 }
 
 // G-904: what is answered to who asks for a snapshot that cannot begin.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,8 +27,10 @@ var content = map[string]string{
 	"dedup/seed": "a seed",
 	"journal/00000000000000000001/00000000000000000001": strings.Repeat("newest ", 200),
 	"journal/00000000000000000002/00000000000000000001": "",
+	"metrics/00000000000000000001.minutes":              "how much",
 	"offsets/00000000000000000001/00000000000000000001": "places",
 	"segments/00000001.seg":                             strings.Repeat("m", 2*copyBytes+7),
+	"traces/00000000000000000001.traces":                "notes",
 }
 
 // memory is a Source.
@@ -209,7 +212,7 @@ func TestForeignArchives(t *testing.T) {
 		{"up and out", []tar.Header{{Name: "catalog/../../x"}}, listing("catalog/1"), ErrDamaged},
 		{"absolute", []tar.Header{{Name: "/etc/x"}}, listing("catalog/1"), ErrDamaged},
 		{"another place", []tar.Header{{Name: "LOCK"}}, listing("catalog/1"), ErrDamaged},
-		{"the lock of metrics", []tar.Header{{Name: "metrics/1"}}, listing("catalog/1"), ErrDamaged},
+		{"what was repaired", []tar.Header{{Name: "repairs/1"}}, listing("catalog/1"), ErrDamaged},
 		{"a directory", []tar.Header{{Name: "catalog/", Typeflag: tar.TypeDir}}, listing("catalog/1"), ErrDamaged},
 		{"a link", []tar.Header{{Name: "catalog/1", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}, listing("catalog/1"), ErrDamaged},
 		{"a hard link", []tar.Header{{Name: "catalog/1", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}}, listing("catalog/1"), ErrDamaged},
@@ -405,13 +408,14 @@ func overwrite(fsys vfs.FS, path, text string, at int64) error {
 }
 
 // A disk that fails leaves nothing of a restore; one that loses its power in the middle leaves
-// no catalogue, without which no broker starts, or all.
+// no catalogue and a journal, with which no broker starts, or all, or nothing.
 func TestRestoreFaultAtEveryCall(t *testing.T) {
 	b := encoded(t, content)
+	rng := rand.New(rand.NewPCG(1, 2))
 	for n := 0; ; n++ {
 		fsys := faultfs.New()
 		var cuts []*faultfs.FS
-		fsys.Observe(func(faultfs.Kinds, string) { cuts = append(cuts, fsys.CrashStrict()) })
+		fsys.Observe(func(faultfs.Kinds, string) { cuts = append(cuts, fsys.CrashStrict(), fsys.Crash(rng)) })
 		fsys.FailAt(n, faultfs.Fault{Err: faultfs.ENOSPC})
 		_, err := Restore(fsys, "/d", bytes.NewReader(b))
 		met := fsys.Calls() > n
@@ -426,6 +430,10 @@ func TestRestoreFaultAtEveryCall(t *testing.T) {
 		for i, cut := range cuts {
 			names, _ := cut.List("/d")
 			if !slices.Contains(names, catalogName) {
+				names = slices.DeleteFunc(names, func(name string) bool { return name == lockName })
+				if len(names) > 0 && !slices.Contains(names, journalName) {
+					t.Errorf("call %d, power cut at %d: a broker would begin anew beside %v", n, i, names)
+				}
 				continue
 			}
 			if got := tree(t, cut, "/d"); len(got) < len(content) {

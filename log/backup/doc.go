@@ -20,7 +20,8 @@
 //
 // # Crashes
 //
-// A directory is filled under a name that no broker takes for a catalogue. When everything is
+// A directory gets its journal first, and its catalogue under a name that no broker takes for
+// one: a journal without a catalogue is refused, not taken for a new directory. When everything is
 // on disk the catalogue gets its name, in one step. So a restore that was cut off is refused
 // by a broker, and a saved backup that was cut off has no manifest, or not what it lists.
 package backup

@@ -83,10 +83,13 @@ func decodeManifest(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
-const catalogName = "catalog"
+const (
+	catalogName = "catalog"
+	journalName = "journal"
+)
 
 // parts are the directories of a data directory that a backup has.
-var parts = []string{catalogName, "dedup", "journal", "offsets", "segments"}
+var parts = []string{catalogName, "dedup", journalName, "metrics", "offsets", "segments", "traces"}
 
 // allowed reports whether a file of that name may be in a backup: it never leads out of the
 // directory that it is unpacked into.

@@ -81,7 +81,11 @@ func unpack(fsys vfs.FS, dir string, read func(Put) (*Manifest, error), keepMani
 		return nil, err
 	}
 	u := &unpacker{fs: fsys, dir: dir, buf: make([]byte, copyBytes)}
-	m, err := read(u.put)
+	var m *Manifest
+	err := u.begin()
+	if err == nil {
+		m, err = read(u.put)
+	}
 	if err == nil {
 		err = u.finish(m, keepManifest)
 	}
@@ -89,6 +93,15 @@ func unpack(fsys vfs.FS, dir string, read func(Put) (*Manifest, error), keepMani
 		return nil, errors.Join(err, u.abort())
 	}
 	return m, nil
+}
+
+// begin makes what a broker looks for that finds no catalogue: beside a journal it does not
+// take the directory for a new one, however little there is of the rest.
+func (u *unpacker) begin() error {
+	if err := u.makeDir(journalName); err != nil {
+		return err
+	}
+	return u.fs.SyncDir(u.dir)
 }
 
 func (u *unpacker) put(name string, r io.Reader) error {
@@ -156,11 +169,13 @@ func (u *unpacker) finish(m *Manifest, keepManifest bool) error {
 	return u.fs.SyncDir(u.dir)
 }
 
-// abort removes what was made.
+// abort removes what was made, the journal last, as begin makes it first.
 func (u *unpacker) abort() error {
 	var errs []error
 	for _, name := range append([]string{partName, ManifestName}, parts...) {
-		errs = append(errs, u.fs.RemoveAll(filepath.Join(u.dir, name)))
+		if name != journalName {
+			errs = append(errs, u.fs.RemoveAll(filepath.Join(u.dir, name)))
+		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, u.fs.SyncDir(u.dir), u.fs.RemoveAll(filepath.Join(u.dir, journalName)))...)
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/skepmq/skep/log/backup"
+	"github.com/skepmq/skep/log/fsck"
 	"github.com/skepmq/skep/segment/vfs"
 )
 
@@ -265,4 +268,31 @@ func TestG904Stop(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.stop()
+}
+
+// G-904: metrics and traces go with the data, with the minute that is running; one that cannot be
+// read fails no backup.
+func TestG904Notes(t *testing.T) {
+	w := open(t)
+	p := w.partitionIDs("q", "p")[0]
+	id := w.trace(p, "t", `"data":1,"traceNames":["x"]`)
+	for n, traces := range [][]string{{id}, nil} {
+		archive := w.snapshot()
+		pushed := float64(n + 1)
+		w.queued(msg("q", "p", fmt.Sprint("later", n)))
+		v := w.restored(archive)
+		v.wantMetrics(map[string]float64{`queen_cluster_push_messages_total{scope="cluster"}`: pushed})
+		if got := traceIDs(v.tracesNamed("x", "").Traces); !slices.Equal(got, traces) {
+			t.Errorf("traces %v, want %v", got, traces)
+		}
+		v.trace(p, "t", `"data":2,"traceNames":["x"]`)
+		v.stop()
+		files, err := filepath.Glob(filepath.Join(w.dir, fsck.TracesName, "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("files of traces: %v, %v", files, err)
+		}
+		if err := errors.Join(os.Remove(files[0]), os.Mkdir(files[0], 0o750)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -20,5 +20,7 @@
 // sync, and a power cut costs the last few. A folded file is synced: what it replaces was on
 // disk for long.
 //
+// Hold keeps the files for a backup, which takes its time: meanwhile none is folded or removed.
+//
 // Log is safe for concurrent use; reading does not hold up Append.
 package history

@@ -300,3 +300,30 @@ func TestBytesAreBounded(t *testing.T) {
 		t.Errorf("without a bound %v are left", got)
 	}
 }
+
+// What is held is neither folded nor removed.
+func TestHold(t *testing.T) {
+	fs := faultfs.New()
+	l := New(Options{FS: fs, Dir: "/d/metrics", Retention: time.Hour, MaxBytes: 1, Logger: zerolog.Nop()})
+	if paths, release := New(Options{}).Hold(); len(paths) > 0 {
+		t.Errorf("without a directory: %v", paths)
+	} else {
+		release()
+	}
+	l.Append(minute(0))
+	paths, release := l.Hold()
+	l.Append(minute(60 * dayMs)) // which would remove the first
+	l.Fold(60*dayMs, func() bool { return false })
+	for _, path := range paths {
+		if _, err := fs.Size(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(paths) != 1 {
+		t.Errorf("held %v", paths)
+	}
+	release()
+	if l.Fold(60*dayMs, func() bool { return false }); len(l.files()) != 1 {
+		t.Errorf("released, there are %v", l.files())
+	}
+}

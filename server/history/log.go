@@ -46,7 +46,7 @@ type Log struct {
 	warned  bool // of the failure that lasts
 	full    bool // the file has had its share of the bytes, which is logged once
 
-	foldMu   sync.Mutex    // one Fold at a time
+	foldMu   sync.Mutex    // one Fold at a time, and none of files that are held
 	unfolded map[file]bool // that could not be, which is logged once
 
 	failures atomic.Int64
@@ -322,7 +322,8 @@ func (l *Log) append(m *Minute) error {
 	return nil
 }
 
-// roll begins a file and removes those that are too old. A name that is taken is not: another
+// roll begins a file and removes those that are too old, or leaves them to the next one if they
+// are held or folded. A name that is taken is not: another
 // process may have had the same minute.
 func (l *Log) roll(ms int64) error {
 	if err := l.close(); err != nil {
@@ -332,9 +333,13 @@ func (l *Log) roll(ms int64) error {
 		return fmt.Errorf("make directory of metrics: %w", err)
 	}
 	taken := map[int64]bool{}
+	held := !l.foldMu.TryLock()
+	if !held {
+		defer l.foldMu.Unlock()
+	}
 	for _, f := range l.files() {
 		taken[f.startMs] = true
-		if f.startMs < ms-l.o.Retention.Milliseconds()-fileMs {
+		if !held && f.startMs < ms-l.o.Retention.Milliseconds()-fileMs {
 			l.remove(f)
 		}
 	}
@@ -349,6 +354,19 @@ func (l *Log) roll(ms int64) error {
 	}
 	l.file, l.path, l.firstMs, l.size, l.full = f, path, ms, 0, false
 	return nil
+}
+
+// Hold returns the files that there are, and keeps them until release: they grow at most. It
+// waits for a Fold.
+func (l *Log) Hold() (paths []string, release func()) {
+	if l.o.Dir == "" {
+		return nil, func() {}
+	}
+	l.foldMu.Lock()
+	for _, f := range l.files() {
+		paths = append(paths, l.pathOf(f))
+	}
+	return paths, sync.OnceFunc(l.foldMu.Unlock)
 }
 
 // Close ends the file; the next minute would begin another.

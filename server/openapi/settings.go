@@ -6,7 +6,7 @@ var settings = area{
 		{
 			route: "POST /api/v1/system/snapshot", id: "snapshot",
 			summary: "A backup of the whole broker",
-			text: `As it is at one moment, of all tenants. An answer that ends before its length is no backup. A body is
+			text: `As it is at one moment, of all tenants, with metrics and traces. An answer that ends before its length is no backup. A body is
 not read.`,
 			answers: []answer{
 				{200, "application/x-tar", "The files, and at the end MANIFEST.json with the SHA-256 of each.", ""},

@@ -34,6 +34,7 @@
 //
 // # Locks
 //
-// sealMu before mu. No lock is held across a sync or a callback. Log is safe for concurrent
+// sealMu and removeMu before mu. removeMu is held as long as files are, see Log.Hold, and no
+// call but Hold waits for it. No other lock is held across a sync or a callback. Log is safe for concurrent
 // use; a question sees what was there when it was asked.
 package trace

@@ -56,7 +56,8 @@ var (
 type Log struct {
 	o Options
 
-	sealMu sync.Mutex // one index is written at a time
+	sealMu   sync.Mutex // one index is written at a time
+	removeMu sync.Mutex // held while files may not be removed
 
 	mu      sync.RWMutex
 	opened  bool
@@ -436,9 +437,10 @@ func (l *Log) warn(path string, err error, text string) {
 // is to be called once a minute.
 func (l *Log) Sweep(nowMs int64) {
 	l.settle(false)
-	if l.o.Retention <= 0 || l.o.Dir == "" {
-		return
+	if l.o.Retention <= 0 || l.o.Dir == "" || !l.removeMu.TryLock() {
+		return // or the next time
 	}
+	defer l.removeMu.Unlock()
 	for _, number := range l.unlist(nowMs - l.o.Retention.Milliseconds()) {
 		// The index last: without it the traces would be read again.
 		for _, suffix := range [...]string{dataSuffix, newSuffix, indexSuffix} {
@@ -471,6 +473,27 @@ func (l *Log) unlist(beforeMs int64) (numbers []int64) {
 	}
 	l.files = kept
 	return numbers
+}
+
+// Hold returns the files of traces that there are, with their settled indexes, and keeps them
+// until release: they grow at most, but for the end of one that could not be written.
+func (l *Log) Hold() (paths []string, release func()) {
+	if l.o.Dir == "" {
+		return nil, func() {}
+	}
+	l.removeMu.Lock()
+	names, err := l.o.FS.List(l.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.warn(l.o.Dir, err, "traces are not listed")
+	}
+	for _, name := range names {
+		_, data := numberOf(name, dataSuffix)
+		_, index := numberOf(name, indexSuffix)
+		if data || index {
+			paths = append(paths, filepath.Join(l.o.Dir, name))
+		}
+	}
+	return paths, sync.OnceFunc(l.removeMu.Unlock)
 }
 
 // Close brings what was appended to the disk. Nothing is kept afterwards.

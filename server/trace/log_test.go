@@ -616,3 +616,27 @@ func TestConcurrent(t *testing.T) {
 		t.Error("kept after Close")
 	}
 }
+
+// What is held is not removed, however old it is.
+func TestHold(t *testing.T) {
+	fs := faultfs.New()
+	l := openLog(t, fs, 1, time.Hour)
+	add(t, l, &Trace{CreatedMs: 1}, &Trace{CreatedMs: 2})
+	l.Sweep(0)
+	l.Sweep(0) // which settles the index of the first
+	paths, release := l.Hold()
+	l.Sweep(1 << 50)
+	for _, path := range paths {
+		if _, err := fs.Size(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(paths) != 3 {
+		t.Errorf("held %v", paths)
+	}
+	release()
+	l.Sweep(1 << 50)
+	if names, err := fs.List("/d/traces"); err != nil || len(names) > 0 {
+		t.Errorf("released, there is %v, %v", names, err)
+	}
+}
