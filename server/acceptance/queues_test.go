@@ -82,12 +82,15 @@ func TestM531Partitions(t *testing.T) {
 		t.Fatalf("partitions %+v", d.Partitions)
 	}
 	a, b := d.Partitions[0], d.Partitions[1]
-	if *a.Oldest != *a.Newest || *b.Newest != *a.Newest || *b.Oldest >= *b.Newest || a.CreatedAt <= b.CreatedAt {
+	if *a.Oldest != *a.Newest || *b.Oldest >= *b.Newest || a.CreatedAt <= b.CreatedAt {
 		t.Errorf("a %s to %s, b %s to %s", *a.Oldest, *a.Newest, *b.Oldest, *b.Newest)
 	}
 	m := w.popFrom("q", "b").Messages
 	if m[0].CreatedAt != *b.Oldest || m[1].CreatedAt != *b.Newest || m[0].PartitionID != b.ID {
 		t.Errorf("detail %+v, messages %+v", b, m)
+	}
+	if m = w.popFrom("q", "a").Messages; m[0].CreatedAt != *a.Newest || m[0].PartitionID != a.ID {
+		t.Errorf("detail %+v, messages %+v", a, m)
 	}
 }
 
