@@ -38,9 +38,10 @@
 //
 // # Goroutines
 //
-// Serve starts one, which ends the minutes of the metrics (minutes.go), and waits for it.
-// fasthttp runs one per connection; Shutdown returns when they are gone, or closes their
-// connections when its context ends.
+// Serve starts one, which ends the minutes of the metrics, folds old ones and removes old traces
+// (minutes.go), and, unless Options.LogRatesEvery is 0, one that logs what goes through
+// (rates.go); it waits for both. fasthttp runs one per connection; Shutdown returns when they
+// are gone, or closes their connections when its context ends.
 //
 // # Snapshots
 //
@@ -55,5 +56,20 @@
 // What passes is counted by the broker (broker/traffic.go) and here (requests.go), in
 // atomics that are found by number. Each scrape reads them (prometheus.go). At the end of every
 // minute their growth goes to package history, on disk, with the totals that the next process
-// begins from.
+// begins from. Series are made of these minutes (series.go) by whoever asks for them.
+//
+// # Tenants
+//
+// Whose queues a request is about is found before its handler runs (tenant.go): the default
+// tenant's, unless Options.TenancyHeader is set and the header names another. What is about the
+// whole broker does not read the header.
+//
+// # Traces
+//
+// What consumers note about messages does not go to the broker but to package trace, beside it
+// in the data directory (traces.go).
+//
+// # The document
+//
+// Package openapi describes every route. The tests compare every answer with it that they get.
 package server

@@ -17,8 +17,9 @@
 // Names.
 //
 // The first call reads the directory: the end of each index, and those files whole that have
-// none, as a rule the newest and what a killed process has filled in its last minutes. A frame that fails its checksum is passed over. A file with an
-// end that is no frame is left as it is, and another begins.
+// none, as a rule the newest and what a killed process has filled in its last minutes. A frame
+// that fails its checksum is passed over. A file with an end that is no frame is left as it is,
+// and another begins.
 //
 // With a retention, Sweep removes files whose newest trace is older. For that a file gets
 // no more than a day of traces.
