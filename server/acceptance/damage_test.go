@@ -44,7 +44,7 @@ func (w *world) rot(text string) (file string) {
 func TestR6DamageIsSeen(t *testing.T) {
 	w := open(t, eagerCheckpoints)
 	w.queued(msg("q", "bad", "rotten-apple"), msg("q", "good", "m0"), msg("other", "p", "n0"))
-	w.filed()
+	w.filed("rotten-apple")
 	w.stop()
 	file := w.rot("rotten-apple")
 	w.start()

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// segmentsWith counts the segments that hold a text uncompressed.
-func (w *world) segmentsWith(text string) (n int) {
+// copiesOf counts how often segments hold a text uncompressed.
+func (w *world) copiesOf(text string) (n int) {
 	w.t.Helper()
 	found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, path := range found {
-		if content, err := os.ReadFile(path); err == nil && bytes.Contains(content, []byte(text)) {
-			n++
+		if content, err := os.ReadFile(path); err == nil {
+			n += bytes.Count(content, []byte(text))
 		}
 	}
 	return n
@@ -35,7 +35,7 @@ func TestDamagedDeadLetter(t *testing.T) {
 		w.buried(w.fail("", "failed"))
 		w.clock.advance(time.Second)
 		w.queued(msg("other", "p", id)) // a checkpoint for each: what is filed together is read together
-		await(t, "the payload to be filed", func() bool { return w.segmentsWith("payload of "+id) == 2 })
+		await(t, "the payload to be filed", func() bool { return w.copiesOf("payload of "+id) == 2 })
 	}
 	before := w.deadLetters()
 	w.spoil("payload of b")

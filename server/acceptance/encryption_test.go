@@ -321,7 +321,7 @@ func TestG823AfterRewriteAndRepair(t *testing.T) {
 	w.clock.advance(6 * time.Second)
 	await(t, "a rewrite", func() bool { return w.running.broker.Stats().RewrittenSegments > 0 })
 	w.queued(msg("other", "p", "rotten-apple"))
-	w.filed()
+	w.filed("rotten-apple")
 	w.stop()
 	w.rot("rotten-apple")
 	w.repair(true)

@@ -73,7 +73,7 @@ func TestG113FillWait(t *testing.T) {
 func TestG113StoreErrors(t *testing.T) {
 	w := open(t, eagerCheckpoints)
 	w.queued(msg("q", "bad", "rotten-apple"), msg("q", "good", "m0"))
-	w.filed()
+	w.filed("rotten-apple")
 	w.spoil("rotten-apple")
 	errors := `queen_cluster_db_errors_total{scope="cluster"}`
 	w.wantMetrics(map[string]float64{errors: 0})

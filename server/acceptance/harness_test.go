@@ -175,13 +175,16 @@ func (w *world) crash() {
 }
 
 // filed waits until checkpoints have brought what there is into segments: there are
-// some, and nothing changes any more.
-func (w *world) filed() {
+// some, which hold the texts, uncompressed, and nothing changes any more.
+func (w *world) filed(texts ...string) {
 	w.t.Helper()
 	await(w.t, "a checkpoint", func() bool {
 		found, err := filepath.Glob(filepath.Join(w.dir, "segments", "*"))
 		return err == nil && len(found) > 0
 	})
+	for _, text := range texts {
+		await(w.t, "the filing of "+text, func() bool { return w.copiesOf(text) > 0 })
+	}
 	if _, err := testkit.ReadStill(w.dir); err != nil {
 		w.t.Fatal(err)
 	}

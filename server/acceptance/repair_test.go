@@ -38,7 +38,7 @@ func damagedWorld(t *testing.T) *world {
 	big := strings.Repeat("x", 700<<10)
 	w.queued(item{"large", "p", "l0", []byte(quote(big))}, item{"large", "p", "l1", []byte(quote("sour-milk" + big))})
 	w.queued(item{"large", "p", "l2", []byte(quote(big))})
-	w.filed()
+	w.filed("rotten-apple", "moldy-bread", "sour-milk")
 	w.stop()
 	w.rot("rotten-apple")
 	w.rot("moldy-bread")
@@ -124,7 +124,7 @@ func TestR6RepairSpool(t *testing.T) {
 	for _, text := range []string{"m0", "rotten-apple", "m2", "moldy-bread"} {
 		w.buffered(msg("q", "p", text))
 	}
-	w.filed()
+	w.filed("rotten-apple", "moldy-bread")
 	w.stop()
 	w.rot("rotten-apple")
 	w.rot("moldy-bread")
@@ -147,6 +147,7 @@ func TestR6RepairDeadLetter(t *testing.T) {
 	for range 2 {
 		w.buried(w.fail("", "dlq"))
 	}
+	await(t, "the message and its dead letter to be filed", func() bool { return w.copiesOf("rotten-apple") == 2 })
 	w.filed()
 	w.stop()
 	w.rot("rotten-apple") // the message, and the payload of its dead letter

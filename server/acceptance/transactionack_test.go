@@ -185,7 +185,7 @@ func TestTransactionOnADamagedPartition(t *testing.T) {
 	w.queued(item{"q", "bad", "m0", []byte(`"` + strings.Repeat("x", 1000) + `"`)})
 	w.queued(msg("q", "good", "m0"))
 	partition := w.popFrom("q", "bad").PartitionID
-	w.filed()
+	w.filed("xxxxxxxx")
 	w.spoil("xxxxxxxx")
 	b := bundled(acking("", ack{TransactionID: "m0", PartitionID: partition}), pushing(msg("q", "good", "m1"), msg("new", "", "n0")))
 	w.expect("POST", "/api/v1/transaction", b.body(), 500, `{"error":"partition damaged","code":"partition_damaged"}`)
