@@ -40,6 +40,24 @@ func (r *request) walk(s timeRange, q filters, owner *broker.Tenant) *walk {
 	return w
 }
 
+// survey reads what a query asks for, and begins what answers it: the tenant's queues as they
+// are, and a walk over what they had. If not ok, the request has been answered.
+func (r *request) survey() (q filters, queues []broker.QueueInfo, w *walk, ok bool) {
+	if q, ok = r.filters(); !ok {
+		return q, nil, nil, false
+	}
+	t, ok := r.timeRange(q, seriesTime, 0)
+	if !ok {
+		return q, nil, nil, false
+	}
+	queues, err := r.broker.Queues(r.tenant)
+	if err != nil {
+		r.fail(err)
+		return q, nil, nil, false
+	}
+	return q, queues, r.walk(t, q, &r.tenant), true
+}
+
 // named tells which queues f asks for; a filter that is empty is none.
 func (f filters) named() func(*broker.QueueTraffic) bool {
 	queue, namespace, task := f.text("queue"), f.text("namespace"), f.text("task")

@@ -17,20 +17,10 @@ import (
 // tenant's; the signals of the process are there for everybody.
 func (r *request) aggregateStatus() {
 	r.abandonBody()
-	q, ok := r.filters()
+	q, queues, w, ok := r.survey()
 	if !ok {
 		return
 	}
-	t, ok := r.timeRange(q, seriesTime, 0)
-	if !ok {
-		return
-	}
-	queues, err := r.broker.Queues(r.tenant)
-	if err != nil {
-		r.fail(err)
-		return
-	}
-	w := r.walk(t, q, &r.tenant)
 	points, shown := w.throughput(q.narrowed()), w.named(queues)
 	n := len(points) * throughputBytes
 	for i := range shown {

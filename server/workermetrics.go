@@ -19,20 +19,10 @@ const (
 // is has done, the newest bucket first.
 func (r *request) workerMetrics() {
 	r.abandonBody()
-	q, ok := r.filters()
+	q, queues, w, ok := r.survey()
 	if !ok {
 		return
 	}
-	t, ok := r.timeRange(q, seriesTime, 0)
-	if !ok {
-		return
-	}
-	queues, err := r.broker.Queues(r.tenant)
-	if err != nil {
-		r.fail(err)
-		return
-	}
-	w := r.walk(t, q, &r.tenant)
 	points, popped := map[int64]*point{}, map[string]*bucket{}
 	if r.isReplica(q) {
 		for m := range w.minutes() {
