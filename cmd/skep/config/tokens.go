@@ -15,7 +15,7 @@ func tokenSettings() []setting {
 	return []setting{
 		{name: "SKEP_TLS_CERT", flag: "tls-cert", absent: "none", meaning: "a certificate with its chain, in PEM; with it [TLS](security.md#tls) is spoken, and nothing else. SIGHUP reads it again",
 			kind: words("a file", func(c *Config, v string) error { c.TLSCert = v; return nil })},
-		{name: "SKEP_TLS_KEY", flag: "tls-key", absent: "none", meaning: "its key, in PEM",
+		{name: "SKEP_TLS_KEY", flag: "tls-key", absent: "none", meaning: "key of the certificate, in PEM",
 			kind: words("a file", func(c *Config, v string) error { c.TLSKey = v; return nil })},
 		{name: "SKEP_ALLOWED_HOSTS", flag: "allowed-hosts", absent: "none", meaning: "host names that requests may name; see [Browsers](security.md#browsers). Those of the loopback, and the one that is listened on, are allowed in any case",
 			kind: words("names, with commas", (*Config).setAllowedHosts)},
