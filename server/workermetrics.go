@@ -93,7 +93,7 @@ func appendWorkerPoint(b []byte, t *timeRange, ms int64, p *point) []byte {
 	b = append(b, `,"avgFreeSlots":0,"minFreeSlots":0,"dbConnections":0,"avgJobQueueSize":0,"maxJobQueueSize":0,"backoffSize":0`...)
 	b = appendLags(b, &bucket{Traffic: *had, maxLagMs: p.maxLagMs})
 	b = appendNumber(b, "lagCount", had[broker.PoppedMessages])
-	b = append(b, `,"dbErrors":0`...)
+	b = appendNumber(b, "dbErrors", p.all[broker.StorageErrors])
 	b = appendNumber(b, "ackSuccess", had[broker.AckedMessages])
 	b = appendNumber(b, "ackFailed", had[broker.FailedAcks])
 	return append(appendNumber(b, "dlqCount", had[broker.DeadLettered]), '}')
@@ -117,9 +117,10 @@ func (r *request) appendWorkerLately(b []byte, w *walk) []byte {
 }
 
 func appendWorkerSummary(b []byte, points map[int64]*point, pending int64) []byte {
-	var had broker.Traffic
+	var had, all broker.Traffic
 	for _, p := range points {
 		had.Add(&p.traffic)
+		all.Add(&p.all)
 	}
 	b = append(appendKey(b, "summary"), '{')
 	b = appendNumber(b, "totalPushMessages", had[broker.PushedMessages])
@@ -128,7 +129,7 @@ func appendWorkerSummary(b []byte, points map[int64]*point, pending int64) []byt
 	b = appendNumber(b, "totalPushRequests", had[broker.PushRequests])
 	b = appendNumber(b, "totalPopRequests", had[broker.PopRequests])
 	b = appendNumber(b, "totalAckRequests", had[broker.AckRequests])
-	b = append(b, `,"totalDbErrors":0`...)
+	b = appendNumber(b, "totalDbErrors", all[broker.StorageErrors])
 	b = appendNumber(b, "totalAckFailed", had[broker.FailedAcks])
 	b = appendNumber(b, "totalDlq", had[broker.DeadLettered])
 	return append(appendNumber(b, "pendingMessages", pending), '}')

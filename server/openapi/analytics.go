@@ -142,7 +142,7 @@ var analytics = area{
 			{"popPerSecond", "number", ""},
 		}, lagsOf, eventLoop, []field{
 			{"minFreeSlots", "count", "0."},
-			{"dbErrors", "count", "0."},
+			{"dbErrors", "count", "Of the store, that the broker went on after."},
 			{"ackFailed", "count", ""},
 			{"dlqCount", "count", ""},
 			{"queenCpuUserPct", "number", "Of one processor."},
@@ -177,7 +177,7 @@ var analytics = area{
 			{"messagesProcessed", "count", ""},
 			{"lastSeen?", "time", "Of worker metrics."},
 		})},
-		{name: "StatusErrors", fields: []field{{"dbErrors", "count", "0."}, {"ackFailed", "count", ""}, {"dlqMessages", "count", ""}}},
+		{name: "StatusErrors", fields: []field{{"dbErrors", "count", "Of the store, that the broker went on after."}, {"ackFailed", "count", ""}, {"dlqMessages", "count", ""}}},
 		{name: "StoredSeries", fields: []field{
 			{"dataPoints", "StoredPoint[]", "Oldest first."}, {"interval", "'minute'|'hour'|'day'", ""}, {"from", "time", ""}, {"to", "time", ""},
 		}},
@@ -288,7 +288,7 @@ var analytics = area{
 			{"backoffSize", "count", "0."},
 		}, lagsOf, []field{
 			{"lagCount", "count", ""},
-			{"dbErrors", "count", "0."},
+			{"dbErrors", "count", "Of the store, that the broker went on after."},
 			{"ackSuccess", "count", ""},
 			{"ackFailed", "count", ""},
 			{"dlqCount", "count", ""},
@@ -301,7 +301,7 @@ var analytics = area{
 			{"totalPushRequests", "count", ""},
 			{"totalPopRequests", "count", ""},
 			{"totalAckRequests", "count", ""},
-			{"totalDbErrors", "count", "0."},
+			{"totalDbErrors", "count", "Of the store, that the broker went on after."},
 			{"totalAckFailed", "count", ""},
 			{"totalDlq", "count", ""},
 			{"pendingMessages", "count", "Now."},
